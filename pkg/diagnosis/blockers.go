@@ -237,13 +237,13 @@ func (s *search) resource(out *Finding, word phrase.Text, field string, name cor
 		if all.Cmp(total) > 0 {
 			total = all
 		}
-		if left := j.free[name]; j.has(out.Cause) && left.Cmp(free) > 0 {
+		if left := j.free(name); j.has(out.Cause) && left.Cmp(free) > 0 {
 			free = left
 		}
 		if len(j.blockers) != 1 || !j.has(out.Cause) {
 			continue
 		}
-		if left := j.free[name]; left.Cmp(enough) > 0 {
+		if left := j.free(name); left.Cmp(enough) > 0 {
 			enough = left
 		}
 		if all.Cmp(largest) > 0 {

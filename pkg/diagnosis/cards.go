@@ -173,7 +173,7 @@ func (s *search) unsuited(out *Finding) {
 			s.elsewherePools(false)...)
 	case reason.UnhealthyGPUs:
 		out.Says = phrase.Of("%s with too few healthy GPUs: %s", count, best.Detail())
-		out.Steps = append(s.askFor(best.Usable), Step{Action: reason.MendGPUs, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
+		out.Steps = append(s.askForHealthy(best), Step{Action: reason.MendGPUs, Kind: "Node", Name: first, Command: "gpuctl describe node " + first,
 			Says: phrase.Of("tell the administrators that cards need mending: %s", "gpuctl describe node "+first)})
 		out.Steps = append(out.Steps, s.elsewherePools(false)...)
 	}
@@ -198,6 +198,18 @@ func (s *search) askFor(gpus int64) []Step {
 		}
 	}
 	return nil
+}
+
+// askForHealthy advises to ask for no more than what is healthy.
+func (s *search) askForHealthy(best gpu.Reason) []Step {
+	switch {
+	case best.Profile == "":
+		return s.askFor(best.Usable)
+	case best.Usable == 0 || len(s.request.Demand.Profiles) != 1:
+		return nil
+	}
+	value := strconv.FormatInt(best.Usable, 10)
+	return []Step{{Action: reason.SetField, Field: reason.FieldMIG, Value: value, Says: phrase.Of("ask for at most %s in %s", value, reason.FieldMIG)}}
 }
 
 // lessMemory advises to ask for as much memory of each card as enough of them have.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
@@ -26,8 +27,8 @@ type judged struct {
 	// cards is why its cards do not serve the pod; zero if they do.
 	cards   gpu.Reason
 	holders []*corev1.Pod
-	// free is what the node's pods leave of each resource.
-	free corev1.ResourceList
+	// free tells what the node's pods leave of a resource.
+	free func(corev1.ResourceName) resource.Quantity
 }
 
 // causeOf names the cause for each obstacle but cards.
@@ -46,7 +47,7 @@ var causeOfCards = map[gpu.Code]reason.Cause{
 func (s *search) judge(node *corev1.Node, holders []*corev1.Pod) judged {
 	state := fit.NewNode(node, holders, &s.topologies)
 	obstacles, cards := s.request.Obstacles(state)
-	j := judged{node: node, holders: holders, cards: cards, free: state.Free}
+	j := judged{node: node, holders: holders, cards: cards, free: state.FreeOf}
 	for _, obstacle := range obstacles {
 		cause := causeOf[obstacle.Kind]
 		if obstacle.Kind == fit.Cards {

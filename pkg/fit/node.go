@@ -8,6 +8,7 @@ package fit
 
 import (
 	"maps"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,11 +28,12 @@ type Node struct {
 	pods      map[types.NamespacedName]placed
 }
 
-// placed is a pod on a node, and what it holds of the cards.
+// placed is a pod on a node, and what it holds of the cards and of the MIG slices.
 type placed struct {
 	pod     *corev1.Pod
 	asks    corev1.ResourceList
 	holding gpu.Holding
+	slices  *gpu.SliceHolding // nil for none, and on a node that names no slices
 }
 
 // NewNode returns a node with the pods that are on it. Pods whose cards are not known are counted as holding any. Nodes
@@ -41,12 +43,15 @@ func NewNode(object *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 	maps.Copy(n.Free, object.Status.Allocatable) // a node that has just registered has none
 	inventory, _ := gpu.InventoryOf(object)      // the error tells what was ignored, and the rest holds
 	n.allocator, _ = gpu.NewAllocator(inventory, topologies)
+	reported := sync.OnceValue(func() []gpu.Slice { return gpu.SlicesOf(object) })
 	for _, pod := range pods {
 		var holding gpu.Holding
+		var slices *gpu.SliceHolding
 		if n.allocator != nil {
 			holding, _ = n.allocator.HoldingOf(pod) // counted pessimistically when its annotation is wrong
+			slices = n.allocator.SlicesHeldBy(pod, reported)
 		}
-		n.put(pod, holding)
+		n.put(pod, holding, slices)
 	}
 	return n
 }
@@ -63,20 +68,36 @@ func (n *Node) Place(r *Request) bool {
 	if obstacles, _ := r.Obstacles(n); len(obstacles) > 0 {
 		return false
 	}
-	var holding gpu.Holding
-	if r.Demand.NeedsCards() {
-		allocation, reason := n.allocator.Allocate(&n.used, &r.Demand)
-		if !reason.IsZero() {
-			return false
-		}
-		resolved, err := n.allocator.Resolve(&r.Demand, n.allocator.Assignment(&r.Demand, &allocation))
-		if err != nil {
-			return false
-		}
-		holding = resolved
+	holding, ok := n.chooseCards(&r.Demand)
+	if !ok {
+		return false
 	}
-	n.put(r.Pod, holding)
+	slices, ok := n.chooseSlices(&r.Demand)
+	if !ok {
+		return false
+	}
+	n.put(r.Pod, holding, slices)
 	return true
+}
+
+func (n *Node) chooseCards(demand *gpu.Demand) (gpu.Holding, bool) {
+	if !demand.NeedsCards() {
+		return gpu.Holding{}, true
+	}
+	allocation, reason := n.allocator.Allocate(&n.used, demand)
+	if !reason.IsZero() {
+		return gpu.Holding{}, false
+	}
+	holding, err := n.allocator.Resolve(demand, n.allocator.Assignment(demand, &allocation))
+	return holding, err == nil
+}
+
+func (n *Node) chooseSlices(demand *gpu.Demand) (*gpu.SliceHolding, bool) {
+	if !demand.NeedsSlices() || !n.namesSlices() {
+		return nil, true
+	}
+	allocation, reason := n.allocator.AllocateSlices(n.slicesUsed(), demand)
+	return allocation.Holding, reason.IsZero()
 }
 
 // Remove takes a pod away, and returns what puts it back on the cards it had. Where the pod is not, both do nothing.
@@ -90,8 +111,8 @@ func (n *Node) Remove(pod *corev1.Pod) (undo func()) {
 	return func() { n.hold(&there) }
 }
 
-func (n *Node) put(pod *corev1.Pod, holding gpu.Holding) {
-	n.hold(&placed{pod: pod, asks: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), holding: holding})
+func (n *Node) put(pod *corev1.Pod, holding gpu.Holding, slices *gpu.SliceHolding) {
+	n.hold(&placed{pod: pod, asks: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), holding: holding, slices: slices})
 }
 
 func (n *Node) hold(p *placed) {

@@ -114,23 +114,24 @@ func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
 }
 
 func (r *Request) cards(n *Node) gpu.Reason {
-	if !r.Demand.NeedsCards() {
-		return gpu.Reason{}
+	if r.Demand.NeedsCards() {
+		if n.allocator == nil {
+			return gpu.Reason{Code: gpu.NoGPUs, Asked: max(r.Demand.Whole, r.Demand.Shared)}
+		}
+		if _, reason := n.allocator.Allocate(&n.used, &r.Demand); !reason.IsZero() {
+			return reason
+		}
 	}
-	if n.allocator == nil {
-		return gpu.Reason{Code: gpu.NoGPUs, Asked: max(r.Demand.Whole, r.Demand.Shared)}
-	}
-	_, reason := n.allocator.Allocate(&n.used, &r.Demand)
-	return reason
+	return r.brokenSlices(n)
 }
 
 // shortages compares what Kubernetes counts. Where it counts GPUs that the cards seem to have, the device plugin has
-// just lost some: then cards is set.
+// just lost some: then cards is set. Slices of which cards says why there are too few are not found again.
 func (r *Request) shortages(n *Node, cards *gpu.Reason) []Obstacle {
 	var obstacles []Obstacle
 	for name, asked := range r.Resources {
-		left := n.Free[name]
-		if asked.Cmp(left) <= 0 || asked.IsZero() {
+		left := n.FreeOf(name)
+		if asked.Cmp(left) <= 0 || asked.IsZero() || cards.Profile != "" && string(name) == names.ResourceMIGPrefix+cards.Profile {
 			continue
 		}
 		switch {

@@ -6,29 +6,42 @@ import "slices"
 // whoever fits, so that it only counts.
 func (a *Allocator) SliceShortage(used *SlicesUsed, d *Demand) Reason {
 	for _, asked := range d.Profiles {
-		reason := Reason{Asked: asked.Count, Profile: asked.Profile}
-		var free int64
-		for _, at := range a.slices.byProfile[asked.Profile] {
-			reason.Total++
-			if !a.slices.healthy(at) {
-				continue
-			}
-			reason.Usable++
-			if !used.has(at) {
-				free++
-			}
-		}
-		if reason.Usable < asked.Count {
+		total, healthy, free := a.countSlices(used, asked.Profile)
+		reason := Reason{Asked: asked.Count, Usable: healthy, Total: total, Profile: asked.Profile}
+		if healthy < asked.Count {
 			reason.Code = TooFewHealthy
 			return reason
 		}
-		reason.Unknown = used.unknown[asked.Profile]
-		if reason.Usable = max(free-reason.Unknown, 0); reason.Usable < asked.Count {
-			reason.Code = TooFewFree
+		if free < asked.Count {
+			reason.Code, reason.Usable, reason.Unknown = TooFewFree, free, used.unknown[asked.Profile]
 			return reason
 		}
 	}
 	return Reason{}
+}
+
+// FreeSlices returns how many MIG slices of a profile can be given out: those of healthy cards that nobody holds.
+func (a *Allocator) FreeSlices(used *SlicesUsed, profile string) int64 {
+	if a.slices == nil {
+		return 0
+	}
+	_, _, free := a.countSlices(used, profile)
+	return free
+}
+
+// countSlices counts the slices of a profile, those of them that are on healthy cards, and those of these that nobody holds.
+func (a *Allocator) countSlices(used *SlicesUsed, profile string) (total, healthy, free int64) {
+	for _, at := range a.slices.byProfile[profile] {
+		total++
+		if !a.slices.healthy(at) {
+			continue
+		}
+		healthy++
+		if !used.has(at) {
+			free++
+		}
+	}
+	return total, healthy, max(free-used.unknown[profile], 0)
 }
 
 // GainsSlices reports whether the node has a MIG slice for a demand that it did not have before, or not healthy.

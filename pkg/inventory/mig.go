@@ -17,16 +17,17 @@ import (
 type ProfileCount struct {
 	// Profile is NVIDIA's name of the size, such as 3g.40gb.
 	Profile string `json:"profile"`
-	// Allocatable is what nodes offer, Used what pods ask of them, and Free what new pods could get: 0 on nodes that take none.
+	// Allocatable is what nodes offer, Used what pods ask of them, and Free what new pods could get: 0 on nodes that take none, and
+	// without slices of cards that are not healthy.
 	Allocatable int64 `json:"allocatable"`
 	Used        int64 `json:"used"`
 	Free        int64 `json:"free"`
 }
 
 // CountProfiles counts the slices that a node offers, and those that its pods ask for, sorted by profile.
-func CountProfiles(node *corev1.Node, pods []*corev1.Pod) []ProfileCount {
+func CountProfiles(node *fit.Node, pods []*corev1.Pod) []ProfileCount {
 	var out []ProfileCount
-	for name, amount := range node.Status.Allocatable {
+	for name, amount := range node.Object.Status.Allocatable {
 		if profile, ok := strings.CutPrefix(string(name), names.ResourceMIGPrefix); ok {
 			out = append(out, ProfileCount{Profile: profile, Allocatable: amount.Value()})
 		}
@@ -41,8 +42,8 @@ func CountProfiles(node *corev1.Node, pods []*corev1.Pod) []ProfileCount {
 		}
 	}
 	for i := range out {
-		if fit.IsOpen(node) {
-			out[i].Free = max(0, out[i].Allocatable-out[i].Used)
+		if fit.IsOpen(node.Object) {
+			out[i].Free = node.FreeSlices(out[i].Profile)
 		}
 	}
 	sortProfiles(out)

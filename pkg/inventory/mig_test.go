@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -35,5 +36,18 @@ func TestSlicesAreCounted(t *testing.T) {
 	most := []ProfileCount{{Profile: "1g.5gb", Allocatable: 3}, {Profile: "3g.20gb", Allocatable: 4}}
 	if diff := cmp.Diff(most, cluster.Offers()[0].MIG); diff != "" {
 		t.Errorf("what one node offers at most (-want +got):\n%s", diff)
+	}
+}
+
+// TestSlicesOfABrokenCardAreNotFree, though kubelet counts them for some seconds.
+func TestSlicesOfABrokenCardAreNotFree(t *testing.T) {
+	cards := fixture.Cards("a", 81920, 81920).Unhealthy(1).Sliced("1g.5gb", 2, 0, 1).Annotation(t)
+	node := fixture.Node("a").Slices("1g.5gb", 4).Annotate(names.AnnotationInventory, cards).Obj()
+	holder := fixture.Pod("p").Slices("1g.5gb", 1).Obj()
+	holder.Spec.NodeName = "a"
+	cluster := Build(&snapshot.Snapshot{Nodes: []corev1.Node{*node}, Pods: []corev1.Pod{*holder}})
+	want := []ProfileCount{{Profile: "1g.5gb", Allocatable: 4, Used: 1, Free: 1}}
+	if diff := cmp.Diff(want, cluster.Nodes[0].MIG); diff != "" {
+		t.Errorf("slices (-want +got):\n%s", diff)
 	}
 }

@@ -122,7 +122,7 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 		out.GPUs.Used = addSaturating(out.GPUs.Used, request.Whole)
 		shared.Used = addSaturating(shared.Used, request.Shared)
 	}
-	out.MIG = CountProfiles(node, pods)
+	out.MIG = CountProfiles(judged, pods)
 	if fit.IsOpen(node) {
 		out.GPUs.Free, shared.Free = judged.FreeGPUs(), judged.FreeSlots()
 	}

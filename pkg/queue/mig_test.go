@@ -11,7 +11,9 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 const slice = names.ResourceMIGPrefix + "3g.40gb"
@@ -59,5 +61,28 @@ func TestJobsOfSlicesWaitInLine(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestSlicesOfABrokenCard start nobody, and whoever waits for them is not told that it never starts: cards are mended.
+func TestSlicesOfABrokenCard(t *testing.T) {
+	offers := node("n1", "0")
+	offers.Status.Allocatable[slice] = resource.MustParse("4") // kubelet counts those of the broken card still
+	offers.Annotations = map[string]string{
+		names.AnnotationInventory: fixture.Cards("n1", 81920, 81920).Unhealthy(1).Sliced("3g.40gb", 2, 0, 1).Annotation(t),
+	}
+	for count, want := range map[string]Entry{
+		"2": {ETA: &t0}, "3": {Cause: reason.UnhealthyGPUs}, "5": {Never: true},
+	} {
+		got := Build(&snapshot.Snapshot{Nodes: []corev1.Node{offers}, Pods: []corev1.Pod{change(asks("a", "0", 5, 0), sliced(count))}}, nil, nil, t0).Entries[0]
+		if got.Never != want.Never || got.Cause != want.Cause || (got.ETA == nil) != (want.ETA == nil) {
+			t.Errorf("%s slices: never %t, cause %q, starts %v; want %t, %q, %v", count, got.Never, got.Cause, got.ETA, want.Never, want.Cause, want.ETA)
+		}
+	}
+	waits := Build(&snapshot.Snapshot{Nodes: []corev1.Node{offers}, Pods: []corev1.Pod{
+		on("n1", change(asks("runs", "0", 5, time.Hour), sliced("1"))), change(asks("a", "0", 5, 0), sliced("2")),
+	}}, nil, nil, t0).Entries[0]
+	if waits.ETA != nil || waits.Never || waits.Cause != "" {
+		t.Errorf("with one of two healthy slices free, it starts %v, never %t, cause %q; want that it waits", waits.ETA, waits.Never, waits.Cause)
 	}
 }

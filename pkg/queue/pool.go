@@ -59,9 +59,12 @@ func heal(node *corev1.Node) {
 	if err != nil || inventory.Derived {
 		return
 	}
-	inventory.Cards = slices.Clone(inventory.Cards)
+	inventory.Cards, inventory.Sliced = slices.Clone(inventory.Cards), slices.Clone(inventory.Sliced)
 	for i := range inventory.Cards {
 		inventory.Cards[i].Health = gpu.Healthy
+	}
+	for i := range inventory.Sliced {
+		inventory.Sliced[i].Health = gpu.Healthy
 	}
 	if text, err := inventory.Encode(); err == nil {
 		node.Annotations[names.AnnotationInventory] = text

@@ -149,12 +149,13 @@ func Build(cluster *snapshot.Snapshot, samples gpumetrics.Samples) Usage {
 	for i := range nodes {
 		pods := onNode[nodes[i].Name]
 		cards := cardsOf(&nodes[i], pods, samples, &topologies)
-		mig := inventory.CountProfiles(&nodes[i], pods)
+		judged := fit.NewNode(&nodes[i], pods, &topologies)
+		mig := inventory.CountProfiles(judged, pods)
 		if len(cards) == 0 && len(mig) == 0 {
 			continue
 		}
 		out.GPUs, out.Slices = append(out.GPUs, cards...), append(out.Slices, slicesOf(&nodes[i], pods)...)
-		node := buildNode(fit.NewNode(&nodes[i], pods, &topologies), cards)
+		node := buildNode(judged, cards)
 		node.MIG = mig
 		out.Nodes = append(out.Nodes, node)
 	}
