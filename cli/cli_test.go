@@ -299,10 +299,10 @@ func TestTableOfJobs(t *testing.T) {
 func TestATerminalTooNarrowForAllColumnsGetsRowsThatFit(t *testing.T) {
 	jobs := someJobs()
 	jobs[0].Name, jobs[0].Pool, jobs[0].Nodes = "qwen2-7b-llamafactory-sft", "inference-pool", []string{"infer-a100-02", "infer-a100-03"}
-	var widths []int
+	var columns kept
 	for range 2 { // the second table of a watch has the columns of the first
 		var out bytes.Buffer
-		if err := writeTable(&out, jobs, jobColumns(now, false), tableStyle{width: 100, least: &widths}); err != nil {
+		if err := writeTable(&out, jobs, jobColumns(now, false), tableStyle{width: 100, kept: &columns}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {

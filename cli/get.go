@@ -58,8 +58,8 @@ type listing[T any] struct {
 	absent []func() error
 	// gone is what is said of a watched row that is there no more.
 	gone phrase.Text
-	// widths are those of the table so far.
-	widths []int
+	// kept is the columns of the table so far.
+	kept kept
 }
 
 func (l *listing[T]) addFlags(cmd *cobra.Command) {
@@ -196,7 +196,7 @@ func (l *listing[T]) style(headers bool) tableStyle {
 		noHeaders: l.noHeaders || !headers,
 		color:     l.io.Color,
 		width:     l.io.Width,
-		least:     &l.widths,
+		kept:      &l.kept,
 		language:  l.io.language(),
 	}
 	if style.wide || l.output.format == outputCustomColumns {

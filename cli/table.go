@@ -18,8 +18,8 @@ type column[T any] struct {
 	wide, narrow bool
 	// spill puts the part of a cell after ": " below its row when the terminal is too narrow for the whole.
 	spill bool
-	// spare columns are left out where the terminal is too narrow for all.
-	spare bool
+	// spare columns are left out where the terminal is too narrow for all, and optional ones where no row has a value.
+	spare, optional bool
 	// worded columns have words of ours, each of which is told in the language of the table. said, if not nil, is the value in a
 	// language; programs, which read CSV, get that of value. text is both, for what is a text: there is no value then.
 	worded bool
@@ -36,8 +36,14 @@ type tableStyle struct {
 	width int
 	// language is that of headers and of words of ours in cells.
 	language phrase.Language
-	// least, if not nil, keeps the widths of columns from one table to the next, as a watch needs.
-	least *[]int
+	// kept, if not nil, is what stays the same from one table to the next, as a watch needs.
+	kept *kept
+}
+
+// kept is the headers of the columns that the first table showed, and how wide each has become.
+type kept struct {
+	headers []string
+	widths  []int
 }
 
 const (
@@ -59,12 +65,8 @@ func writeTable[T any](out io.Writer, rows []T, columns []column[T], style table
 
 // tableRows are the texts of a table: its header, if it has one, and each row with what is below it.
 func tableRows[T any](rows []T, columns []column[T], style tableStyle) []string {
-	shown := shownColumns(columns, style.wide)
+	shown := chosenColumns(rows, columns, style)
 	cells := tableCells(rows, shown, style)
-	if tooNarrow(cells, shown, style) {
-		shown = slices.DeleteFunc(shown, func(c column[T]) bool { return c.spare })
-		cells = tableCells(rows, shown, style)
-	}
 	widths := columnWidths(cells, style)
 	out := make([]string, 0, len(cells))
 	for i, line := range cells {
@@ -143,14 +145,30 @@ func (c *column[T]) plain(row T) string {
 // word is a word of ours in a cell of a worded column.
 func word(english string) string { return english }
 
-// tooNarrow reports whether the terminal is too narrow for what cannot be put below the rows. A watch keeps to the
-// columns of its first table.
+// chosenColumns are those that a table of these rows shows. A watch keeps to the columns of its first table.
+func chosenColumns[T any](rows []T, columns []column[T], style tableStyle) []column[T] {
+	shown := shownColumns(columns, style.wide)
+	if style.kept != nil && len(style.kept.headers) > 0 {
+		return slices.DeleteFunc(shown, func(c column[T]) bool { return !slices.Contains(style.kept.headers, c.header) })
+	}
+	shown = slices.DeleteFunc(shown, func(c column[T]) bool {
+		return c.optional && !slices.ContainsFunc(rows, func(row T) bool { return c.plain(row) != "" })
+	})
+	if tooNarrow(tableCells(rows, shown, style), shown, style) {
+		shown = slices.DeleteFunc(shown, func(c column[T]) bool { return c.spare })
+	}
+	if style.kept != nil {
+		for _, c := range shown {
+			style.kept.headers = append(style.kept.headers, c.header)
+		}
+	}
+	return shown
+}
+
+// tooNarrow reports whether the terminal is too narrow for what cannot be put below the rows.
 func tooNarrow[T any](cells [][]string, shown []column[T], style tableStyle) bool {
 	if style.width == 0 || len(cells) == 0 {
 		return false
-	}
-	if style.least != nil && len(*style.least) > 0 {
-		return len(*style.least) < len(shown)
 	}
 	need := len(columnGap) * (len(shown) - 1)
 	for j, c := range shown {
@@ -188,16 +206,16 @@ func columnWidths(cells [][]string, style tableStyle) []int {
 		return nil
 	}
 	widths := make([]int, len(cells[0]))
-	if style.least != nil {
-		copy(widths, *style.least)
+	if style.kept != nil {
+		copy(widths, style.kept.widths)
 	}
 	for _, line := range cells {
 		for j, cell := range line {
 			widths[j] = max(widths[j], monospace.Columns(cell))
 		}
 	}
-	if style.least != nil {
-		*style.least = slices.Clone(widths)
+	if style.kept != nil {
+		style.kept.widths = slices.Clone(widths)
 	}
 	if style.width == 0 {
 		return widths

@@ -159,20 +159,13 @@ func (v *topView[T]) write(rows topRows[T]) error {
 		io.tell("No GPUs are there, or none are held.")
 		return nil
 	}
-	if err := writeTable(io.Out, rows.Items, v.shown(rows.Items), style); err != nil {
+	if err := writeTable(io.Out, rows.Items, v.columns, style); err != nil {
 		return err
 	}
 	if rows.Total != nil && !v.noHeaders {
 		io.say("%s", totalLine(*rows.Total))
 	}
 	return nil
-}
-
-// shown are the columns, without that of MIG slices where there are none.
-func (v *topView[T]) shown(rows []T) []column[T] {
-	return slices.DeleteFunc(slices.Clone(v.columns), func(c column[T]) bool {
-		return c.header == migHeader && !slices.ContainsFunc(rows, func(row T) bool { return c.plain(row) != "" })
-	})
 }
 
 // totalLine sums up the cluster.

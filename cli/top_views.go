@@ -37,9 +37,6 @@ func byLoad(a, b usage.Load) int {
 	return cmp.Compare(*b.Utilization, *a.Utilization)
 }
 
-// migHeader is the column of MIG slices, which tables have only where there are any.
-const migHeader = "MIG HELD"
-
 func newTopNodesCmd(f *Factory) *cobra.Command {
 	type node = usage.Node
 	v := &topView[node]{factory: f}
@@ -53,7 +50,7 @@ func newTopNodesCmd(f *Factory) *cobra.Command {
 		{header: "CARDS", value: func(n node) string { return cells(n.Cells) }},
 		{header: "HELD", value: func(n node) string { return fmt.Sprintf("%d/%d", n.Used, n.GPUs) }},
 		{header: "FREE", value: func(n node) string { return strconv.FormatInt(n.Free, 10) }},
-		{header: migHeader, value: func(n node) string { return migHeld(n.MIG) }},
+		{header: "MIG HELD", optional: true, value: func(n node) string { return migHeld(n.MIG) }},
 		{header: "UTIL", text: func(n node) phrase.Text { return utilization(n.Load, n.GPUs) }},
 		{header: "MEM-USED", value: func(n node) string { return memoryUsed(n.Load) }},
 	}
@@ -232,7 +229,7 @@ func newTopPoolsCmd(f *Factory) *cobra.Command {
 		{header: "GPUS", value: func(p pool) string { return strconv.FormatInt(p.GPUs, 10) }},
 		{header: "HELD", value: func(p pool) string { return strconv.FormatInt(p.Used, 10) }},
 		{header: "FREE", value: func(p pool) string { return strconv.FormatInt(p.Free, 10) }},
-		{header: migHeader, value: func(p pool) string { return migHeld(p.MIG) }},
+		{header: "MIG HELD", optional: true, value: func(p pool) string { return migHeld(p.MIG) }},
 		{header: "UTIL", text: func(p pool) phrase.Text { return utilization(p.Load, p.GPUs) }},
 		{header: "MEM-USED", value: func(p pool) string { return memoryUsed(p.Load) }},
 	}
