@@ -17,7 +17,11 @@ const lockFile = ".g8s.host-agent.lock"
 const lockWatch = 5 * time.Second
 
 // lock keeps other agents out.
-type lock struct{ file *os.File }
+type lock struct {
+	file *os.File
+	// root is what was mounted where the file lies when it was locked.
+	root string
+}
 
 // alone waits until no other agent runs on the node, such as the one that this one replaces. The kernel gives the lock back
 // when the process ends, however it ends.
@@ -30,7 +34,7 @@ func alone(ctx context.Context, dir string, log *slog.Logger) (*lock, error) {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
-			return &lock{file}, nil
+			return lockOn(file)
 		case err != syscall.EWOULDBLOCK:
 			_ = file.Close()
 			return nil, fmt.Errorf("locking out other agents: %w", err)
@@ -46,9 +50,18 @@ func alone(ctx context.Context, dir string, log *slog.Logger) (*lock, error) {
 	}
 }
 
+func lockOn(file *os.File) (*lock, error) {
+	root, err := mountOf(file)
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("finding where the folder of CDI specs is mounted: %w", err)
+	}
+	return &lock{file, root}, nil
+}
+
 func (l *lock) release() { _ = l.file.Close() }
 
-// watch returns an error when the lock keeps nobody out any more, as somebody has emptied or replaced the folder: the specs of
+// watch returns an error when the lock keeps nobody out any more, as somebody has emptied, replaced or moved the folder: the specs of
 // containers that run are gone with it, and what is written may be where no runtime looks. The next agent begins with what is
 // there.
 func (l *lock) watch(ctx context.Context) error {
@@ -59,7 +72,7 @@ func (l *lock) watch(ctx context.Context) error {
 		case <-time.After(lockWatch):
 		}
 		if err := l.stands(); err != nil {
-			return fmt.Errorf("the folder of CDI specs was emptied or replaced: %w", err)
+			return fmt.Errorf("the folder of CDI specs was emptied, replaced or moved away: %w", err)
 		}
 	}
 }
@@ -75,6 +88,13 @@ func (l *lock) stands() error {
 	}
 	if !os.SameFile(own, found) {
 		return fmt.Errorf("%s is another file", l.file.Name())
+	}
+	root, err := mountOf(l.file)
+	if err != nil {
+		return err
+	}
+	if root != l.root {
+		return fmt.Errorf("what is mounted there was %s and is %s", l.root, root)
 	}
 	return nil
 }
