@@ -76,7 +76,7 @@ func (c *changes) tell(node *corev1.Node, conditions []corev1.NodeCondition, now
 	for i := range conditions {
 		condition := &conditions[i]
 		condition.LastHeartbeatTime, condition.LastTransitionTime = now, now
-		before := conditionOf(node, condition.Type)
+		before := names.ConditionOf(node, condition.Type)
 		if before != nil && before.Status == condition.Status {
 			condition.LastTransitionTime = before.LastTransitionTime
 			if before.Reason == condition.Reason && before.Message == condition.Message {
@@ -85,19 +85,11 @@ func (c *changes) tell(node *corev1.Node, conditions []corev1.NodeCondition, now
 		}
 		c.conditions, c.urgent = append(c.conditions, *condition), true
 	}
-	if heard := conditionOf(node, names.ConditionAgentReady); len(c.conditions) == 0 && heard != nil {
+	if heard := names.ConditionOf(node, names.ConditionAgentReady); len(c.conditions) == 0 && heard != nil {
 		if since := now.Sub(heard.LastHeartbeatTime.Time); since >= heartbeat || since < 0 {
 			c.conditions = conditions
 		}
 	}
-}
-
-func conditionOf(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
-	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
-	if i < 0 {
-		return nil
-	}
-	return &node.Status.Conditions[i]
 }
 
 // tellSlices adds which MIG slices there are and who has them. A node that never had any is not told of.

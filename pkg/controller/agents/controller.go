@@ -60,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	ready := conditionOf(&node, g8s.ConditionAgentReady)
+	ready := g8s.ConditionOf(&node, g8s.ConditionAgentReady)
 	if ready == nil || ready.Status == corev1.ConditionUnknown || ready.Reason == g8s.ReasonNoAgent {
 		r.forget(node.Name)
 		return ctrl.Result{}, nil
@@ -95,7 +95,7 @@ func (r *Reconciler) forget(node string) {
 func (r *Reconciler) doubt(ctx context.Context, node *corev1.Node) error {
 	changed := node.DeepCopy()
 	for _, kind := range []corev1.NodeConditionType{g8s.ConditionAgentReady, g8s.ConditionGPUsHealthy} {
-		condition := conditionOf(changed, kind)
+		condition := g8s.ConditionOf(changed, kind)
 		if condition == nil {
 			continue
 		}
@@ -113,14 +113,5 @@ func (r *Reconciler) doubt(ctx context.Context, node *corev1.Node) error {
 	r.forget(node.Name)
 	r.Events.Eventf(node, nil, corev1.EventTypeWarning, eventSilent, "Doubt",
 		"gpu-agent has not been heard of for %s: nobody looks at the cards of this node", silent)
-	return nil
-}
-
-func conditionOf(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == kind {
-			return &node.Status.Conditions[i]
-		}
-	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestAnAgentThatFallsSilent(t *testing.T) {
 	now.SetTime(noon.Add(silent - time.Second))
 	_, read := look("n")
 	beat := metav1.NewTime(long.Add(time.Minute))
-	conditionOf(read, g8s.ConditionAgentReady).LastHeartbeatTime = beat
+	g8s.ConditionOf(read, g8s.ConditionAgentReady).LastHeartbeatTime = beat
 	if err := c.Status().Update(t.Context(), read); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestAnAgentThatFallsSilent(t *testing.T) {
 		t.Errorf("after a heartbeat: %s, looked at again in %s", status(read), again)
 	}
 	now.SetTime(now.Now().Add(silent))
-	if again, read := look("n"); again != 0 || status(read) != "True Unknown Unknown " || conditionOf(read, g8s.ConditionAgentReady).Reason != g8s.ReasonAgentSilent {
+	if again, read := look("n"); again != 0 || status(read) != "True Unknown Unknown " || g8s.ConditionOf(read, g8s.ConditionAgentReady).Reason != g8s.ReasonAgentSilent {
 		t.Errorf("after too long: %s, looked at again in %s", status(read), again)
 	}
 	for range 2 {

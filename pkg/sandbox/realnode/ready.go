@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 const (
@@ -106,17 +108,8 @@ func takesPods(node *corev1.Node) bool {
 			return false
 		}
 	}
-	condition := readyCondition(node)
+	condition := g8s.ConditionOf(node, corev1.NodeReady)
 	return condition != nil && condition.Status == corev1.ConditionTrue
-}
-
-func readyCondition(node *corev1.Node) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // whyNotReady is what kubelet says about a node; node is nil when it has not registered.
@@ -124,7 +117,7 @@ func whyNotReady(node *corev1.Node) string {
 	if node == nil {
 		return "it has not registered"
 	}
-	if condition := readyCondition(node); condition != nil {
+	if condition := g8s.ConditionOf(node, corev1.NodeReady); condition != nil {
 		return condition.Message
 	}
 	return "it has no condition yet"
