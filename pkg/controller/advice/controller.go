@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +17,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
+	"g8s.host/gpu-scheduler/pkg/controller/statuses"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
@@ -187,20 +187,7 @@ func (r *Reconciler) groupsOf(ctx context.Context, pods []corev1.Pod) ([]unstruc
 
 // write applies advice, and takes it back if it is nil.
 func (r *Reconciler) write(ctx context.Context, pool string, advice *g8s.CapacityAdvice) error {
-	status := map[string]any{}
-	if advice != nil {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(advice)
-		if err != nil {
-			return fmt.Errorf("writing the advice of pool %s: %w", pool, err)
-		}
-		status["advice"] = content
-	}
-	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	object.SetGroupVersionKind(g8s.SchemeGroupVersion.WithKind("GPUPool"))
-	object.SetName(pool)
-	err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the advice of pool %s: %w", pool, err)
-	}
-	return nil
+	return statuses.Apply(ctx, r.Client, statuses.Object{Kind: "GPUPool", Name: pool, Owner: fieldOwner}, &struct {
+		Advice *g8s.CapacityAdvice `json:"advice,omitempty"`
+	}{advice})
 }

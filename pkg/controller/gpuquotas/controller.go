@@ -8,9 +8,6 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -22,6 +19,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
+	"g8s.host/gpu-scheduler/pkg/controller/statuses"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -177,16 +175,5 @@ func (r *Reconciler) quotasOf(ctx context.Context, pool string) ([]g8s.GPUQuota,
 
 // write applies a status.
 func (r *Reconciler) write(ctx context.Context, change *Change) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&change.Status)
-	if err != nil {
-		return fmt.Errorf("writing the status of GPUQuota %s: %w", change.Name, err)
-	}
-	object := &unstructured.Unstructured{Object: map[string]any{"status": content}}
-	object.SetGroupVersionKind(g8s.SchemeGroupVersion.WithKind("GPUQuota"))
-	object.SetName(change.Name)
-	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status of GPUQuota %s: %w", change.Name, err)
-	}
-	return nil
+	return statuses.Apply(ctx, r.client, statuses.Object{Kind: "GPUQuota", Name: change.Name, Owner: fieldOwner}, &change.Status)
 }

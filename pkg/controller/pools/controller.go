@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -25,6 +23,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/statuses"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
@@ -175,20 +174,9 @@ func Gather(ctx context.Context, reader client.Reader, pool string) (Facts, erro
 }
 
 // write applies a status, but for the advice.
-func (r *Reconciler) write(ctx context.Context, pool *g8s.GPUPool, status g8s.GPUPoolStatus) error {
-	status.Advice = nil
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
-	if err != nil {
-		return fmt.Errorf("writing the status of pool %s: %w", pool.Name, err)
-	}
-	object := &unstructured.Unstructured{Object: map[string]any{"status": content}}
-	object.SetGroupVersionKind(g8s.SchemeGroupVersion.WithKind("GPUPool"))
-	object.SetName(pool.Name)
-	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status of pool %s: %w", pool.Name, err)
-	}
-	return nil
+func (r *Reconciler) write(ctx context.Context, pool *g8s.GPUPool, counted g8s.GPUPoolStatus) error {
+	counted.Advice = nil
+	return statuses.Apply(ctx, r.client, statuses.Object{Kind: "GPUPool", Name: pool.Name, Owner: fieldOwner}, &counted)
 }
 
 // admitAll sets the taint of nodes that break a constraint, and takes it from those that do not.

@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -23,6 +21,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/statuses"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
@@ -141,19 +140,8 @@ func (r *Reconciler) nodesOf(ctx context.Context, window *reservation.Window) ([
 }
 
 // write applies a status.
-func (r *Reconciler) write(ctx context.Context, name string, status g8s.GPUReservationStatus) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
-	if err != nil {
-		return fmt.Errorf("writing the status of GPUReservation %s: %w", name, err)
-	}
-	object := &unstructured.Unstructured{Object: map[string]any{"status": content}}
-	object.SetGroupVersionKind(g8s.SchemeGroupVersion.WithKind("GPUReservation"))
-	object.SetName(name)
-	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status of GPUReservation %s: %w", name, err)
-	}
-	return nil
+func (r *Reconciler) write(ctx context.Context, name string, counted g8s.GPUReservationStatus) error {
+	return statuses.Apply(ctx, r.client, statuses.Object{Kind: "GPUReservation", Name: name, Owner: fieldOwner}, &counted)
 }
 
 // evict asks for pods to be evicted, which keeps to disruption budgets: those that one keeps are asked for again.
