@@ -119,25 +119,41 @@ func (h *History) makeRoom() {
 }
 
 func (r *records) learn(next record) {
+	var gone *record
 	if len(r.all) == keep {
-		gone := r.gives(next.owner)
-		if r.sorted != nil {
-			at, _ := slices.BinarySearch(r.sorted, r.all[gone].ran)
-			r.sorted = slices.Concat(r.sorted[:at], r.sorted[at+1:])
-		}
-		if of := r.all[gone].owner; r.counts[of] > 1 {
-			r.counts[of]--
+		at := r.gives(next.owner)
+		gone = &record{r.all[at].owner, r.all[at].ran}
+		if r.counts[gone.owner] > 1 {
+			r.counts[gone.owner]--
 		} else {
-			delete(r.counts, of)
+			delete(r.counts, gone.owner)
 		}
-		r.all = slices.Delete(r.all, gone, gone+1)
+		if at == 0 {
+			r.all = r.all[1:] // to move all others costs most of what learning does
+		} else {
+			r.all = slices.Delete(r.all, at, at+1)
+		}
 	}
 	r.all = append(r.all, next)
 	r.counts[next.owner]++
-	if r.sorted != nil {
-		at, _ := slices.BinarySearch(r.sorted, next.ran)
-		r.sorted = slices.Concat(r.sorted[:at], []time.Duration{next.ran}, r.sorted[at:])
+	r.reorder(gone, next.ran)
+}
+
+// reorder brings a run time into order, in place of that of a record that is gone, if there is one.
+func (r *records) reorder(gone *record, ran time.Duration) {
+	if r.sorted == nil {
+		return
 	}
+	before := r.sorted
+	r.sorted = make([]time.Duration, 0, len(before)+1)
+	if gone != nil {
+		at, _ := slices.BinarySearch(before, gone.ran)
+		r.sorted = append(append(r.sorted, before[:at]...), before[at+1:]...)
+	} else {
+		r.sorted = append(r.sorted, before...)
+	}
+	at, _ := slices.BinarySearch(r.sorted, ran)
+	r.sorted = slices.Insert(r.sorted, at, ran)
 }
 
 // gives is the record that makes room for one of an owner: their own oldest once they have their share, else the oldest.
