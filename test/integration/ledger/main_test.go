@@ -27,16 +27,21 @@ var (
 )
 
 const (
-	pool    = "p"
-	gpuType = "A100-80G"
+	pool = "p"
+	// linePool has one node.
+	linePool = "line"
+	gpuType  = "A100-80G"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	fleet := sandbox.Fleet{Groups: []sandbox.NodeGroup{{
+	nodes := sandbox.NodeGroup{
 		NamePrefix: "n", Pool: pool, Count: 10, GPUsPerNode: 8, GPUType: gpuType, Interconnect: "nvlink",
 		GPUMemory: resource.MustParse("80Gi"), CPU: resource.MustParse("64"), Memory: resource.MustParse("512Gi"), Pods: 110,
-	}}}
+	}
+	one := nodes
+	one.NamePrefix, one.Pool, one.Count = "line", linePool, 1
+	fleet := sandbox.Fleet{Groups: []sandbox.NodeGroup{nodes, one}}
 	options := sandbox.Options{ControllerManager: true, Kwok: true, Fleet: &fleet}
 	os.Exit(sandboxtest.Main(m, options, func(ctx context.Context, s *sandbox.Sandbox) (err error) {
 		cluster = s
