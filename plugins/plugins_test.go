@@ -57,8 +57,14 @@ func newCluster(t testing.TB, nodes ...*corev1.Node) *cluster {
 // newClusterWith appends plugins to the shipped profile.
 func newClusterWith(t testing.TB, more runtime.Registry, nodes ...*corev1.Node) *cluster {
 	t.Helper()
+	return newClusterFor(t, plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)}, more, nodes...)
+}
+
+// newClusterFor does so with what the plugins of a test depend on.
+func newClusterFor(t testing.TB, dependencies plugins.Dependencies, more runtime.Registry, nodes ...*corev1.Node) *cluster {
+	t.Helper()
 	profiles := loadShipped(t).Profiles
-	registry := plugins.Registry(plugins.Dependencies{Explain: explain.NewRecorder(explain.DefaultLimits)})
+	registry := plugins.Registry(dependencies)
 	for name, factory := range more {
 		registry[name] = factory
 		profiles[0].Plugins.MultiPoint.Enabled = append(profiles[0].Plugins.MultiPoint.Enabled, config.Plugin{Name: name})

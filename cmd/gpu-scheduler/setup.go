@@ -41,6 +41,8 @@ func setup(
 		return nil, nil, err
 	}
 	plugins.Wrap(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop})
+	standby := plugins.NewStandby(scheduler)
+	go standby.Run(ctx)
 	leading.watch(ctx, stop, scheduler, loop)
 	if completed.LeaderElection == nil {
 		logger.Info("Leader election is off: where manifests/policy is installed, the API server refuses every binding (docs/failover.md)")

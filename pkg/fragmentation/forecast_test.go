@@ -56,7 +56,7 @@ func TestRatesFollowFromTurns(t *testing.T) {
 		came, left []Ask
 		want       map[string]in
 	}{
-		{"those that were there before are not new", []Ask{ones, twos}, nil, map[string]in{"a": {map[Ask]int64{ones: 1, twos: 1}, 0}}},
+		{"those that were there before are not new, and none has left", []Ask{ones, twos, twos}, []Ask{twos}, map[string]in{"a": {map[Ask]int64{ones: 1, twos: 1}, 0}}},
 		{"nothing changed", nil, nil, map[string]in{"a": {map[Ask]int64{ones: 1, twos: 1}, 0}}},
 		{"two come, one leaves", []Ask{twos, twos}, []Ask{ones}, map[string]in{"a": {map[Ask]int64{twos: 3}, 0.5}}},
 		{"pods without cards are nobody", []Ask{{Pool: "a", MilliCPU: 1}}, []Ask{{Pool: "a", MilliCPU: 1}}, map[string]in{"a": {map[Ask]int64{twos: 3}, 0.5}}},

@@ -6,7 +6,7 @@ package fragmentation
 type PodCount struct {
 	pools map[string]*population
 	all   int64
-	// turned is whether there was a turn: the pods before the first one have not come, they were there.
+	// turned is whether there was a turn: the pods before the first one have not come, they were there, and nobody has left.
 	turned bool
 }
 
@@ -58,7 +58,9 @@ func (c *PodCount) Remove(asked Ask) {
 	c.all--
 	in.all--
 	in.changes++
-	in.left++
+	if c.turned {
+		in.left++
+	}
 	if in.pods[asked]--; in.pods[asked] == 0 {
 		delete(in.pods, asked)
 	}

@@ -63,6 +63,15 @@ type Sight struct {
 	Waiting bool
 }
 
+// Sight is the loop now, as far as it tells of itself: not whether pods wait.
+func (l *Loop) Sight() Sight {
+	sight := Sight{Turns: l.turns.Load(), Reads: l.reads.Load()}
+	if pod := l.pod.Load(); pod != nil {
+		sight.Busy = *pod
+	}
+	return sight
+}
+
 // Stillness measures how long a loop has stood still. The zero value has seen no loop.
 type Stillness struct {
 	last         time.Time
@@ -129,10 +138,8 @@ func (w *Watch) ask() {
 }
 
 func (w *Watch) look() Sight {
-	sight := Sight{Turns: w.Loop.turns.Load(), Reads: w.Loop.reads.Load(), Waiting: w.waiting.Load() || w.asking.Load()}
-	if pod := w.Loop.pod.Load(); pod != nil {
-		sight.Busy = *pod
-	}
+	sight := w.Loop.Sight()
+	sight.Waiting = w.waiting.Load() || w.asking.Load()
 	return sight
 }
 

@@ -124,6 +124,9 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	return plugin, nil
 }
 
+// Ledger is what the plugin knows the cards by.
+func (p *Plugin) Ledger() *devices.Ledger { return p.ledger }
+
 // Promises are those that the plugin keeps, nil for none.
 func (p *Plugin) Promises() *backfill.Promises { return p.promises }
 

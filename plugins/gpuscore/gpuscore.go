@@ -179,6 +179,15 @@ func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err erro
 	return nil
 }
 
+// CountAhead counts the pods that forecasts are made from, where there may be some: for a process that does not lead, so that its first
+// attempt need not.
+func (p *Plugin) CountAhead() error {
+	if p.Devices == nil || !p.policy.Load().mayForesee() {
+		return nil
+	}
+	return p.forecaster.CountAhead(p.handle)
+}
+
 // explain makes room for the scores of a pod that asks for GPUs, and leaves it where the plugin that records finds it.
 func (p *Plugin) explain(cs fwk.CycleState, s *state, nodes int) {
 	if !p.Explain || s.wants.Request.IsZero() {

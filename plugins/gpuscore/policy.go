@@ -1,6 +1,9 @@
 package gpuscore
 
 import (
+	"maps"
+	"slices"
+
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 )
 
@@ -48,4 +51,9 @@ func (p *policy) strategyFor(jobType string) configv1.Strategy {
 		return strategy
 	}
 	return p.strategy
+}
+
+// mayForesee reports whether pods of some type of job are placed by which pods are to be expected.
+func (p *policy) mayForesee() bool {
+	return p.strategy == configv1.LeastFragmentation || slices.Contains(slices.Collect(maps.Values(p.byJobType)), configv1.LeastFragmentation)
 }

@@ -28,6 +28,14 @@ type Occasion struct {
 	Changes *cycle.Changes
 }
 
+// CountAhead counts the pods that are there, before there is an attempt to make forecasts for, so that the first one need not. No forecast
+// is another by that.
+func (f *Forecaster) CountAhead(handle fwk.Handle) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pods.catchUp(handle.SharedInformerFactory().Core().V1().Pods().Informer())
+}
+
 // Next returns the forecasts for an attempt. Pods are counted again every so many attempts; nodes are read again then,
 // and when one comes or goes, or nothing is known of the pod's pool, whose first cards may have come a moment ago.
 func (f *Forecaster) Next(handle fwk.Handle, devices Devices, now Occasion) (*fragmentation.Forecasts, error) {

@@ -77,8 +77,17 @@ func (t *touched) take() (sets.Set[cache.ObjectName], bool) {
 	return keys, all
 }
 
-// follow counts the pods of an informer's store. From the second time on it looks at those that have changed.
+// follow counts the pods of an informer's store, and ends a turn.
 func (c *podCount) follow(informer cache.SharedIndexInformer) error {
+	if err := c.catchUp(informer); err != nil {
+		return err
+	}
+	c.Turn()
+	return nil
+}
+
+// catchUp counts the pods of an informer's store. From the second time on it looks at those that have changed.
+func (c *podCount) catchUp(informer cache.SharedIndexInformer) error {
 	store := informer.GetStore()
 	if c.followed != store {
 		// Each count has an index of its own, since each is emptied by its own.
@@ -102,7 +111,6 @@ func (c *podCount) follow(informer cache.SharedIndexInformer) error {
 			return err
 		}
 	}
-	c.Turn()
 	return nil
 }
 
@@ -158,7 +166,6 @@ func (c *podCount) update(store []any) {
 	if here < len(c.seen) {
 		c.removeOthers()
 	}
-	c.Turn()
 }
 
 // removeOthers takes out the pods that this round has not found.

@@ -134,6 +134,11 @@ func (c *Cluster) nodes() cache.Indexer {
 // Pods returns the pods that the scheduler has been told of.
 func (c *Cluster) Pods() cache.Indexer { return c.Informers.Core().V1().Pods().Informer().GetIndexer() }
 
+// StandBy reads what has changed, as gpu-scheduler does while another one leads, until what ends it.
+func (c *Cluster) StandBy() (read func(context.Context) bool) {
+	return plugins.NewStandby(c.Scheduler).Read
+}
+
 // Place takes pods that come together through what the scheduler does in its one loop: everything up to the binding, which
 // other goroutines do.
 func (c *Cluster) Place(ctx context.Context, pods ...*corev1.Pod) error {

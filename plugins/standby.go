@@ -1,0 +1,137 @@
+package plugins
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/devices"
+	"g8s.host/gpu-scheduler/plugins/gpufilter"
+	"g8s.host/gpu-scheduler/plugins/gpuscore"
+)
+
+// standbyPeriod is how often a scheduler that does not lead reads what has changed.
+const standbyPeriod = time.Second
+
+// Standby reads, for a scheduler that does not lead, what its first attempt would: nodes, what their pods hold, and what pods ask for. On
+// 20,000 nodes that takes seconds, in which a new leader would place nobody. It decides nothing: the first attempt finds what
+// it would have read itself, and reads what has changed since.
+type Standby struct {
+	scheduler *scheduler.Scheduler
+	// snapshot is the scheduler's own, which its loop has to itself once that runs.
+	snapshot *cache.Snapshot
+	ledger   *devices.Ledger
+	scores   []*gpuscore.Plugin
+	// read is the generation up to which nodes were read.
+	read int64
+
+	// mu is held while something is read.
+	mu    sync.Mutex
+	leads bool
+}
+
+// NewStandby returns the standby of a scheduler, whose loop ends it when it asks for the first pod. It is called after [Wrap]. Without our
+// plugins there is nothing to read.
+func NewStandby(sched *scheduler.Scheduler) *Standby {
+	s := &Standby{scheduler: sched}
+	for _, profile := range sched.Profiles {
+		if snapshot, ok := profile.SnapshotSharedLister().(*cache.Snapshot); ok { // of all profiles the same
+			s.snapshot = snapshot
+		}
+		for _, plugin := range profile.EnqueueExtensions() {
+			switch plugin := plugin.(type) {
+			case *gpufilter.Plugin:
+				s.ledger = plugin.Ledger() // of all profiles the same
+			case *gpuscore.Plugin:
+				s.scores = append(s.scores, plugin)
+			}
+		}
+	}
+	next, asked := sched.NextPod, false // one loop asks
+	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		if !asked {
+			asked = true
+			s.end()
+		}
+		return next(logger)
+	}
+	return s
+}
+
+// Run reads until the loop runs or ctx ends.
+func (s *Standby) Run(ctx context.Context) {
+	if s.scheduler.WaitForHandlersSync(ctx) != nil {
+		return
+	}
+	for s.Read(ctx) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(standbyPeriod):
+		}
+	}
+}
+
+// Read reads what has changed since the last time, in small steps: a loop that begins waits for the one under way. It returns false when
+// there is nothing to read any more.
+func (s *Standby) Read(ctx context.Context) bool {
+	var changed []fwk.NodeInfo
+	if s.snapshot == nil || s.ledger == nil || !s.step(func() { changed = s.changedNodes(ctx) }) {
+		return false
+	}
+	for _, node := range changed {
+		if !s.step(func() { s.ledger.Node(node) }) {
+			return false
+		}
+	}
+	for _, plugin := range s.scores {
+		if !s.step(func() { _ = plugin.CountAhead() }) { // the first attempt says what is wrong
+			return false
+		}
+	}
+	return true
+}
+
+// step does something, unless the loop runs.
+func (s *Standby) step(do func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leads {
+		return false
+	}
+	do()
+	return true
+}
+
+// end has nothing read from now on.
+func (s *Standby) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leads = true
+}
+
+// changedNodes takes a snapshot, and returns the nodes that are others than in the last.
+func (s *Standby) changedNodes(ctx context.Context) (changed []fwk.NodeInfo) {
+	if err := s.scheduler.Cache.UpdateSnapshot(klog.FromContext(ctx), s.snapshot); err != nil {
+		return nil // the cache has said so, and mends it with the next one
+	}
+	nodes, err := s.snapshot.NodeInfos().List()
+	if err != nil {
+		return nil // it is in memory
+	}
+	newest := s.read
+	for _, node := range nodes {
+		if generation := node.GetGeneration(); generation > s.read {
+			changed = append(changed, node)
+			newest = max(newest, generation)
+		}
+	}
+	s.read = newest
+	return changed
+}
