@@ -13,10 +13,31 @@ import (
 )
 
 // reachOf tells what pods of a template could do beyond themselves: to their node, to others, with credentials. Nothing of that is in
-// the Jobs that gpuctl makes, but for paths of the node that administrators allow.
+// the Jobs that gpuctl makes, but for paths of the node that administrators allow. The worst comes first: whoever wrote many others
+// hides none of it by these.
 func reachOf(template *corev1.PodTemplateSpec) []phrase.Text {
 	spec := &template.Spec
+	containers := containersOf(spec)
 	var out []phrase.Text
+	for i := range containers {
+		if security := containers[i].SecurityContext; security != nil && ptr.Deref(security.Privileged, false) {
+			out = append(out, phrase.Of("all of its node: container %s is privileged", shortText(containers[i].Name)))
+		}
+	}
+	out = append(out, reachOfPod(spec)...)
+	for i := range containers {
+		out = append(out, reachOfContainer(&containers[i])...)
+	}
+	for i := range spec.Volumes {
+		out = append(out, reachOfVolume(&spec.Volumes[i])...)
+	}
+	for i := range containers {
+		out = append(out, secretsOf(&containers[i])...)
+	}
+	return out
+}
+
+func reachOfPod(spec *corev1.PodSpec) (out []phrase.Text) {
 	for _, found := range []struct {
 		is   bool
 		text phrase.Text
@@ -24,6 +45,7 @@ func reachOf(template *corev1.PodTemplateSpec) []phrase.Text {
 		{spec.HostNetwork, phrase.Of("the network of its node (hostNetwork)")},
 		{spec.HostPID, phrase.Of("the processes of its node (hostPID)")},
 		{spec.HostIPC, phrase.Of("the memory that processes of its node share (hostIPC)")},
+		{accountOf(spec) != "", phrase.Of("the rights of a service account: %s", shortText(accountOf(spec)))},
 		{spec.NodeName != "", phrase.Of("a node past the scheduler (nodeName): %s", shortText(spec.NodeName))},
 		{spec.SchedulerName != names.SchedulerName, phrase.Of("another scheduler: %s", shortText(cmp.Or(spec.SchedulerName, corev1.DefaultSchedulerName)))},
 		{strings.HasPrefix(spec.PriorityClassName, "system-"), phrase.Of("a priority above all jobs: %s", shortText(spec.PriorityClassName))},
@@ -33,13 +55,12 @@ func reachOf(template *corev1.PodTemplateSpec) []phrase.Text {
 			out = append(out, found.text)
 		}
 	}
-	for i := range spec.Volumes {
-		out = append(out, reachOfVolume(&spec.Volumes[i])...)
-	}
-	for _, container := range containersOf(spec) {
-		out = append(out, reachOfContainer(&container)...)
-	}
 	return out
+}
+
+// accountOf is the service account that pods name, by either of two fields: the API server takes the old one where the other is empty.
+func accountOf(spec *corev1.PodSpec) string {
+	return cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 }
 
 func toleratesAll(toleration corev1.Toleration) bool {
@@ -70,25 +91,24 @@ func reachOfVolume(volume *corev1.Volume) []phrase.Text {
 	return []phrase.Text{phrase.Of("a volume of the kind %s", kindOfVolume(volume))}
 }
 
-func reachOfContainer(container *corev1.Container) []phrase.Text {
-	var out []phrase.Text
-	if security := container.SecurityContext; security != nil {
-		if ptr.Deref(security.Privileged, false) {
-			out = append(out, phrase.Of("all of its node: container %s is privileged", shortText(container.Name)))
+func reachOfContainer(container *corev1.Container) (out []phrase.Text) {
+	if security := container.SecurityContext; security != nil && security.Capabilities != nil && len(security.Capabilities.Add) > 0 {
+		var added []string
+		for _, capability := range security.Capabilities.Add {
+			added = append(added, string(capability))
 		}
-		if security.Capabilities != nil && len(security.Capabilities.Add) > 0 {
-			var added []string
-			for _, capability := range security.Capabilities.Add {
-				added = append(added, string(capability))
-			}
-			out = append(out, phrase.Of("capabilities of container %s: %s", shortText(container.Name), shortText(strings.Join(added, ", "))))
-		}
+		out = append(out, phrase.Of("capabilities of container %s: %s", shortText(container.Name), shortText(strings.Join(added, ", "))))
 	}
 	for _, port := range container.Ports {
 		if port.HostPort != 0 {
 			out = append(out, phrase.Of("a port of its node (hostPort): %d", port.HostPort))
 		}
 	}
+	return out
+}
+
+// secretsOf are the Secrets in the environment of a container.
+func secretsOf(container *corev1.Container) (out []phrase.Text) {
 	for _, from := range container.EnvFrom {
 		if from.SecretRef != nil {
 			out = append(out, phrase.Of("a Secret: %s", shortText(from.SecretRef.Name)))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,14 @@ func TestWhatAPodReaches(t *testing.T) {
 				"the network of its node (hostNetwork)", "the processes of its node (hostPID)",
 				"the memory that processes of its node share (hostIPC)",
 			},
+		},
+		"a service account": {
+			change: func(p *corev1.PodTemplateSpec) { p.Spec.ServiceAccountName = "builder" },
+			want:   []string{"the rights of a service account: builder"},
+		},
+		"a service account, by the field of old": {
+			change: func(p *corev1.PodTemplateSpec) { p.Spec.DeprecatedServiceAccount = "builder" },
+			want:   []string{"the rights of a service account: builder"},
 		},
 		"a node of its choice": {
 			change: func(p *corev1.PodTemplateSpec) { p.Spec.NodeName = "control-plane" },
@@ -149,6 +158,31 @@ func TestALongJobIsShownInShort(t *testing.T) {
 	}
 	if text, whole, err = shortYAML(map[string]any{"kind": "Job"}); err != nil || !whole || text != "kind: Job" {
 		t.Errorf("whole is %t, error %v:\n%s", whole, err, text)
+	}
+}
+
+// TestTheWorstIsShown, however much else whoever wrote the Job has it reach.
+func TestTheWorstIsShown(t *testing.T) {
+	template := plainPod()
+	template.Spec.DeprecatedServiceAccount = "builder"
+	for i := range 3 * mostShownItems {
+		name := fmt.Sprintf("v%d", i)
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{
+			Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/datasets"}},
+		})
+		template.Spec.InitContainers = append(template.Spec.InitContainers, corev1.Container{
+			Name: name, EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{}}},
+		})
+	}
+	template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+	streams, out, _ := TestIOStreams("")
+	now := time.Date(2026, 11, 1, 13, 0, 0, 0, time.UTC)
+	job := &batchv1.Job{Spec: batchv1.JobSpec{Template: *template}}
+	describeReplacement(newDescription(streams), submit.Replacement{Job: job, Kept: now.Add(-time.Hour)}, now)
+	for _, want := range []string{"container main is privileged", "the rights of a service account: builder"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
 	}
 }
 

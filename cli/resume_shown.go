@@ -39,7 +39,7 @@ func describeReplacement(d *description, r submit.Replacement, now time.Time) {
 	d.line("GPUs", gpusEach(template))
 	d.line("Pool", shortText(r.Job.Labels[names.LabelPool]))
 	d.lines("Volumes", volumesOf(&template.Spec))
-	d.line("Account", shortText(template.Spec.ServiceAccountName))
+	d.line("Account", shortText(accountOf(&template.Spec)))
 	d.line("Digest", r.Digest)
 	var reaches []string
 	for _, text := range reachOf(template) {
