@@ -49,7 +49,7 @@ func (f *Facts) devicePlugin() Check {
 
 func offersGPUs(node *corev1.Node) bool {
 	for name, quantity := range node.Status.Allocatable {
-		gpus := name == names.ResourceGPU || name == names.ResourceSharedGPU || strings.HasPrefix(string(name), names.ResourceMIGPrefix)
+		gpus := names.IsGPU(name)
 		if gpus && quantity.Sign() > 0 {
 			return true
 		}

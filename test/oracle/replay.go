@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -66,7 +65,7 @@ func (r *replay) updateNode(object *corev1.Node) {
 func gpusIn(list corev1.ResourceList) map[string]int64 {
 	amounts := map[string]int64{}
 	for name, quantity := range list {
-		if name == names.ResourceGPU || name == names.ResourceSharedGPU || strings.HasPrefix(string(name), names.ResourceMIGPrefix) {
+		if names.IsGPU(name) {
 			amounts[string(name)] = quantity.Value()
 		}
 	}

@@ -1,4 +1,4 @@
-// Package index is how the controllers find pods and Jobs in their cache.
+// Package index is how the controllers find pods, Jobs and nodes in their cache.
 package index
 
 import (
@@ -28,6 +28,14 @@ const (
 
 // WaitsFor finds Jobs by the names of the jobs that they wait for.
 const WaitsFor = "waits-for"
+
+// InPool finds nodes by the label of their pool. Of pool default it finds all, as nodes there need no label: gpu.PoolOf tells which.
+func InPool(pool string) client.MatchingLabels {
+	if pool == g8s.DefaultPool {
+		return client.MatchingLabels{}
+	}
+	return client.MatchingLabels{g8s.LabelPool: pool}
+}
 
 // Register adds the indexes to a cache, before it starts.
 func Register(ctx context.Context, indexer client.FieldIndexer) error {

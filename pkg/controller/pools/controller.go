@@ -139,12 +139,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // nodesOf are the nodes of a pool, as a cache has them.
 func nodesOf(ctx context.Context, reader client.Reader, pool string) ([]corev1.Node, error) {
-	var options []client.ListOption
-	if pool != g8s.DefaultPool { // where nodes need no label
-		options = append(options, client.MatchingLabels{g8s.LabelPool: pool})
-	}
 	var list corev1.NodeList
-	if err := reader.List(ctx, &list, options...); err != nil {
+	if err := reader.List(ctx, &list, index.InPool(pool)); err != nil {
 		return nil, fmt.Errorf("listing the nodes of pool %s: %w", pool, err)
 	}
 	return slices.DeleteFunc(list.Items, func(node corev1.Node) bool { return gpu.PoolOf(&node) != pool }), nil

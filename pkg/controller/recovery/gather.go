@@ -23,7 +23,7 @@ const taintShutDown = "node.cloudprovider.kubernetes.io/shutdown"
 // tells of its GPUs does not run.
 func HasGPUs(node *corev1.Node) bool {
 	for name := range node.Status.Capacity {
-		if name == g8s.ResourceGPU || name == g8s.ResourceSharedGPU || strings.HasPrefix(string(name), g8s.ResourceMIGPrefix) {
+		if g8s.IsGPU(name) {
 			return true
 		}
 	}
@@ -32,12 +32,8 @@ func HasGPUs(node *corev1.Node) bool {
 
 // NodesOf are the nodes of a pool that have GPUs, by name, as a reader has them.
 func NodesOf(ctx context.Context, reader client.Reader, pool string) ([]*corev1.Node, error) {
-	var options []client.ListOption
-	if pool != g8s.DefaultPool { // where nodes need no label
-		options = append(options, client.MatchingLabels{g8s.LabelPool: pool})
-	}
 	var list corev1.NodeList
-	if err := reader.List(ctx, &list, options...); err != nil {
+	if err := reader.List(ctx, &list, index.InPool(pool)); err != nil {
 		return nil, fmt.Errorf("listing the nodes of pool %s: %w", pool, err)
 	}
 	var out []*corev1.Node

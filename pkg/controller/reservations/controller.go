@@ -121,12 +121,8 @@ func (r *Reconciler) nodesOf(ctx context.Context, window *reservation.Window) ([
 	if window.Pool == "" {
 		return window.Nodes, nil
 	}
-	var options []client.ListOption
-	if window.Pool != g8s.DefaultPool { // where nodes need no label
-		options = append(options, client.MatchingLabels{g8s.LabelPool: window.Pool})
-	}
 	var list corev1.NodeList
-	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := r.client.List(ctx, &list, index.InPool(window.Pool), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the nodes of pool %s: %w", window.Pool, err)
 	}
 	var out []string
