@@ -118,7 +118,7 @@ bench-queueing-intervals: ## How true the intervals are in which jobs are said t
 	go run ./test/bench/queueing/run --intervals 25 --policy backfill --page docs/benchmarks/queueing.md
 
 bench-queueing-learnt: ## Replay Philly's jobs under policies that learn run times, into docs/benchmarks/queueing.md; about 5 minutes
-	go run ./test/bench/queueing/run --policy backfill,easy-nodes,learnt,learnt-own,learnt-short,learnt-52h --ties 4 --page docs/benchmarks/queueing.md
+	go run ./test/bench/queueing/run --policy backfill,easy-nodes,learnt,learnt-own,learnt-short,learnt-large,learnt-52h --ties 4 --page docs/benchmarks/queueing.md
 
 bench-scrape: tools monitoring-tools build ## Measure what it costs to watch 1,000 nodes with Prometheus, as docs/monitoring.md has it; 7 minutes
 	go run ./test/bench/scrape $(BENCH)

@@ -124,6 +124,13 @@ func (c *Cluster) set(node, free int) {
 	c.idle += free - old
 }
 
+// take has the pods of a gang be on some nodes.
+func (c *Cluster) take(gang trace.Gang, nodes []int) {
+	for pod, node := range nodes {
+		c.set(node, c.Free(node)-gang.Pod(pod))
+	}
+}
+
 // release gives back what the pods of a gang have on their nodes.
 func (c *Cluster) release(gang trace.Gang, nodes []int) {
 	for pod, node := range nodes {

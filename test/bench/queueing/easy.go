@@ -1,6 +1,7 @@
 package queueing
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -23,24 +24,18 @@ func EASYOnNodes() Policy { return &easy{reserve: reserveNodes, runs: trueRuntim
 type easy struct {
 	// queue has the waiting jobs, a part for each number of GPUs.
 	queue []*fifoByRuntime
-	// reserve makes the reservation for a job that does not fit now.
-	reserve func(s *Session, job *trace.Job) reservation
+	// reserve makes the reservation for a job that does not fit now, beside those of others that were made before.
+	reserve func(s *Session, job *trace.Job, before reservations) reservation
 	// runs is what a job is taken to run.
 	runs func(*trace.Job) time.Duration
 	// shortest has the shortest job go first beside the reservation, and not the oldest.
 	shortest bool
 	// trust is for how long a job may have waited while others start that are only taken to end before its reservation. 0 is for ever.
 	trust time.Duration
-}
-
-// reservation is what the oldest job was promised.
-type reservation interface {
-	// at is when it shall start.
-	at() time.Duration
-	// spares says whether the oldest job can start then although pods of a gang are still on nodes.
-	spares(gang trace.Gang, nodes []int) bool
-	// take puts the pods there.
-	take(gang trace.Gang, nodes []int)
+	// large is how many of the oldest jobs of more than a node have a reservation beside that of the oldest of all, and ahead how much longer
+	// they count as waiting than they have.
+	large int
+	ahead time.Duration
 }
 
 func (e *easy) Submit(job *trace.Job) { e.part(job.GPUs).push(job) }
@@ -56,7 +51,7 @@ func (e *easy) part(gpus int) *fifoByRuntime {
 
 func (e *easy) Schedule(s *Session) error {
 	for {
-		oldest := e.oldest()
+		oldest := e.oldest(1)
 		if oldest == nil {
 			return nil
 		}
@@ -65,63 +60,97 @@ func (e *easy) Schedule(s *Session) error {
 			return err
 		}
 		if !started {
-			return e.backfill(s, oldest, e.reserve(s, oldest))
+			return e.promise(s, oldest)
 		}
 		e.part(oldest.GPUs).remove(oldest)
 	}
 }
 
-func (e *easy) oldest() *trace.Job {
+// oldest is the job of some GPUs or more that counts as waiting for longest.
+func (e *easy) oldest(gpus int) *trace.Job {
 	var oldest *trace.Job
 	for _, part := range e.queue {
-		if job := part.first(trace.MaxRuntime); job != nil && (oldest == nil || job.ID < oldest.ID) {
+		if part.gpus < gpus {
+			continue
+		}
+		if job := part.first(trace.MaxRuntime); job != nil && (oldest == nil || e.older(job, oldest)) {
 			oldest = job
 		}
 	}
 	return oldest
 }
 
-// backfill starts jobs beside a reservation, in order of submission.
-func (e *easy) backfill(s *Session, oldest *trace.Job, promised reservation) error {
-	e.part(oldest.GPUs).remove(oldest)
-	defer e.part(oldest.GPUs).restore(oldest)
+func (e *easy) older(a, b *trace.Job) bool {
+	return cmp.Or(cmp.Compare(e.since(a), e.since(b)), cmp.Compare(a.ID, b.ID)) < 0
+}
+
+// since is from when on a job counts as waiting.
+func (e *easy) since(job *trace.Job) time.Duration {
+	if job.GPUs > trace.GPUsPerNode {
+		return job.Submit - e.ahead
+	}
+	return job.Submit
+}
+
+// promise makes the reservations, of the oldest job and of large ones, and starts jobs beside them.
+func (e *easy) promise(s *Session, oldest *trace.Job) error {
+	var promised reservations
+	defer func() {
+		for _, to := range promised {
+			e.part(to.job.GPUs).restore(to.job)
+		}
+	}()
+	for next := oldest; next != nil && len(promised) <= e.large; next = e.oldest(trace.GPUsPerNode + 1) {
+		nodes, fits := s.Cluster().BestFit(next.Gang())
+		if fits && e.runs(next) <= promised.limit(s.Now(), e.trust, next.Gang(), nodes) {
+			if err := e.start(s, next, nodes, promised); err != nil {
+				return err
+			}
+			continue
+		}
+		promised = append(promised, reserved{next, e.reserve(s, next, promised)})
+		e.part(next.GPUs).remove(next)
+	}
+	return e.backfill(s, promised)
+}
+
+// backfill starts jobs beside the reservations, in order of submission.
+func (e *easy) backfill(s *Session, promised reservations) error {
 	for {
-		job, nodes := e.candidate(s, oldest, promised)
+		job, nodes := e.candidate(s, promised)
 		if job == nil {
 			return nil
 		}
-		if s.Now()+e.runs(job) > promised.at() {
-			promised.take(job.Gang(), nodes)
-		}
-		if err := s.Bind(job, nodes...); err != nil {
+		if err := e.start(s, job, nodes, promised); err != nil {
 			return err
 		}
-		e.part(job.GPUs).remove(job)
 	}
 }
 
-// candidate is the oldest job that may start beside the reservation, or the shortest, and where: of each size any that fits if it
+func (e *easy) start(s *Session, job *trace.Job, nodes []int, promised reservations) error {
+	promised.take(s.Now()+e.runs(job), job.Gang(), nodes)
+	if err := s.Bind(job, nodes...); err != nil {
+		return err
+	}
+	e.part(job.GPUs).remove(job)
+	return nil
+}
+
+// candidate is the oldest job that may start beside the reservations, or the shortest, and where: of each size any that fits if it
 // spares what was promised, or else the first that ends in time.
-func (e *easy) candidate(s *Session, oldest *trace.Job, promised reservation) (*trace.Job, []int) {
+func (e *easy) candidate(s *Session, promised reservations) (*trace.Job, []int) {
 	var best *trace.Job
 	var where []int
 	for _, part := range e.queue {
-		gang := trace.GangOf(part.gpus)
 		if part.empty() {
 			continue
 		}
+		gang := trace.GangOf(part.gpus)
 		nodes, ok := s.Cluster().BestFit(gang)
 		if !ok {
 			continue
 		}
-		limit := promised.at() - s.Now()
-		if e.trust > 0 && s.Now()-oldest.Submit >= e.trust {
-			limit = -1
-		}
-		if promised.spares(gang, nodes) {
-			limit = trace.MaxRuntime
-		}
-		if job := e.next(part, limit); job != nil && (best == nil || e.before(job, best)) {
+		if job := e.next(part, promised.limit(s.Now(), e.trust, gang, nodes)); job != nil && (best == nil || e.before(job, best)) {
 			best, where = job, nodes
 		}
 	}

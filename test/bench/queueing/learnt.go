@@ -21,6 +21,7 @@ func Learnt(bets Bets) Policy {
 	l := &learnt{bets: bets, runs: map[int]time.Duration{}, ends: map[int]time.Duration{}}
 	l.easy = easy{
 		reserve: l.promise, runs: func(job *trace.Job) time.Duration { return l.runs[job.ID] }, shortest: bets.Shortest, trust: bets.Trust,
+		large: bets.Large, ahead: bets.Ahead,
 	}
 	return l
 }
@@ -35,6 +36,10 @@ type Bets struct {
 	Trust time.Duration
 	// Own has nothing learnt of a job from those of others.
 	Own bool
+	// Large is how many of the oldest jobs of more than a node are promised a start beside the oldest of all, as Slurm's backfill plans for
+	// many jobs and not for one, and Ahead how much longer they count as waiting than they have, as by Slurm's job size factor.
+	Large int
+	Ahead time.Duration
 }
 
 type learnt struct {
@@ -78,29 +83,59 @@ func (l *learnt) endOf(run *Running, now time.Duration) time.Duration {
 	return end
 }
 
-// promise is where the oldest job fits first, by when those are taken to end that run.
-func (l *learnt) promise(s *Session, job *trace.Job) reservation {
+// promise is where a job fits first, by when those are taken to end that run, and those who were promised a start before it.
+func (l *learnt) promise(s *Session, job *trace.Job, before reservations) reservation {
 	r := &nodesReserved{start: s.Now(), gang: job.Gang(), then: s.Cluster().clone()}
-	type end struct {
-		at  time.Duration
-		run *Running
-	}
-	ends := make([]end, len(s.Running()))
-	for i, run := range s.Running() {
-		ends[i] = end{l.endOf(run, s.Now()), run}
-	}
-	slices.SortFunc(ends, func(a, b end) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.run.Job.ID, b.run.Job.ID)) })
-	for _, next := range ends {
-		if r.then.Fits(r.gang) {
-			break
+	r.then.ties = nil // it is foreseen, and nothing is chosen
+	ends := l.endsOf(s)
+	before = slices.DeleteFunc(slices.Clone(before), func(to reserved) bool { return to.reservation == unpromised{} })
+	for {
+		for len(before) > 0 && before[0].at() <= r.start {
+			ends = l.begin(before[0], r.then, ends)
+			before = before[1:]
 		}
-		if next.at-s.Now() >= trace.MaxRuntime {
+		if len(before) == 0 && r.then.Fits(r.gang) {
+			return r
+		}
+		if len(ends) == 0 || ends[0].at-s.Now() >= trace.MaxRuntime {
 			return unpromised{}
 		}
-		next.run.release(r.then)
-		r.start = next.at
+		r.then.release(ends[0].job.Gang(), ends[0].nodes)
+		r.start, ends = ends[0].at, ends[1:]
 	}
-	return r
+}
+
+// end is when a job is taken to leave its nodes.
+type end struct {
+	at    time.Duration
+	job   *trace.Job
+	nodes []int
+}
+
+func (e end) compare(other end) int {
+	return cmp.Or(cmp.Compare(e.at, other.at), cmp.Compare(e.job.ID, other.job.ID))
+}
+
+// endsOf are those of the jobs that run, in order.
+func (l *learnt) endsOf(s *Session) []end {
+	ends := make([]end, len(s.Running()))
+	for i, run := range s.Running() {
+		ends[i] = end{l.endOf(run, s.Now()), run.Job, run.Nodes}
+	}
+	slices.SortFunc(ends, end.compare)
+	return ends
+}
+
+// begin has a job be on a cluster that was promised its start, and returns the ends with its own.
+func (l *learnt) begin(its reserved, then *Cluster, ends []end) []end {
+	nodes, ok := then.BestFit(its.job.Gang())
+	if !ok {
+		return ends // who was promised a start before it, and is on its nodes longer than was thought
+	}
+	then.take(its.job.Gang(), nodes)
+	own := end{its.at() + l.runs[its.job.ID], its.job, nodes}
+	at, _ := slices.BinarySearchFunc(ends, own, end.compare)
+	return slices.Insert(ends, at, own)
 }
 
 // unpromised keeps nothing for anybody.

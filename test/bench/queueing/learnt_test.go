@@ -3,7 +3,9 @@ package queueing
 import (
 	"bytes"
 	"os"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -26,6 +28,34 @@ func TestLearnt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := starts(replay(t, jobsOf(tc.jobs...), 2, tc.policy))
+			if diff := cmp.Diff(tc.want, got[len(got)-len(tc.want):]); diff != "" {
+				t.Errorf("they start (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestALargeJobIsPromised: two nodes have one GPU free until ten minutes are over. Behind a small job comes one that needs both nodes, and one
+// that takes that GPU for a hundred minutes, as all of its size did.
+func TestALargeJobIsPromised(t *testing.T) {
+	past := lessons()
+	for range 25 {
+		past = append(past, request{300, 100, 1})
+	}
+	full := []request{{1000, 10, 4}, {1000, 10, 4}, {1000, 10, 4}, {1000, 10, 3}}
+	jobs := slices.Concat(past, full, []request{{1001, 10, 4}, {1002, 10, 16}, {1003, 100, 1}})
+	for name, tc := range map[string]struct {
+		bets Bets
+		want []int
+	}{
+		"to the oldest alone, and the last starts at once": {Bets{Quantile: 0.9}, []int{1010, 1103, 1003}},
+		"to a large one, too, and the last waits":          {Bets{Quantile: 0.9, Large: 1}, []int{1010, 1020, 1030}},
+		"to one of each, where there are not as many":      {Bets{Quantile: 0.9, Large: 5}, []int{1010, 1020, 1030}},
+		"the large one counts as older":                    {Bets{Quantile: 0.9, Ahead: 10 * time.Minute}, []int{1020, 1010, 1020}},
+		"but as younger than what waits for longer":        {Bets{Quantile: 0.9, Large: 1, Ahead: 30 * time.Second}, []int{1010, 1020, 1030}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := starts(replay(t, jobsOf(jobs...), 2, Learnt(tc.bets)))
 			if diff := cmp.Diff(tc.want, got[len(got)-len(tc.want):]); diff != "" {
 				t.Errorf("they start (-want +got):\n%s", diff)
 			}

@@ -33,6 +33,9 @@ var Learners = []Named{
 		return Learnt(Bets{Quantile: bet, Own: true, Trust: 72 * time.Hour})
 	}},
 	{"learnt-short", "learnt, the shortest first beside it", func() Policy { return Learnt(Bets{Quantile: bet, Shortest: true}) }},
+	{"learnt-large", "learnt-short, two large jobs are promised, too, and count as 12 hours older", func() Policy {
+		return Learnt(Bets{Quantile: bet, Shortest: true, Large: 2, Ahead: 12 * time.Hour})
+	}},
 	{"learnt-52h", "learnt-short, and no bets after 52 hours", func() Policy { return Learnt(Bets{Quantile: bet, Shortest: true, Trust: 52 * time.Hour}) }},
 }
 

@@ -139,8 +139,8 @@ func (p *promises) Schedule(s *Session) error { return p.inner.Schedule(s) }
 func TestEASYOnNodesKeepsItsPromises(t *testing.T) {
 	policy := &easy{runs: trueRuntime}
 	kept := &promises{inner: policy, first: map[*trace.Job]time.Duration{}}
-	policy.reserve = func(s *Session, job *trace.Job) reservation {
-		r := reserveNodes(s, job)
+	policy.reserve = func(s *Session, job *trace.Job, before reservations) reservation {
+		r := reserveNodes(s, job, before)
 		if _, ok := kept.first[job]; !ok {
 			kept.first[job] = r.at()
 		}

@@ -6,6 +6,50 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
+// reservation is what a job was promised that waits.
+type reservation interface {
+	// at is when it shall start.
+	at() time.Duration
+	// spares says whether it can start then although pods of a gang are still on nodes.
+	spares(gang trace.Gang, nodes []int) bool
+	// take puts the pods there.
+	take(gang trace.Gang, nodes []int)
+}
+
+// reserved is the reservation of a job.
+type reserved struct {
+	job *trace.Job
+	reservation
+}
+
+// reservations are in the order in which they were made: each counts on those before it.
+type reservations []reserved
+
+// limit is for how long a gang may run at most on some nodes beside all that was promised: who ends by when a job is to start that has
+// waited for less than trust, and anybody who spares it. It is less than 0 for none, and 0 trusts for ever.
+func (r reservations) limit(now, trust time.Duration, gang trace.Gang, nodes []int) time.Duration {
+	least := trace.MaxRuntime
+	for _, to := range r {
+		limit := to.at() - now
+		if trust > 0 && now-to.job.Submit >= trust {
+			limit = -1
+		}
+		if limit < least && !to.spares(gang, nodes) {
+			least = limit
+		}
+	}
+	return least
+}
+
+// take has a gang be on some nodes until a time.
+func (r reservations) take(until time.Duration, gang trace.Gang, nodes []int) {
+	for _, to := range r {
+		if until > to.at() {
+			to.take(gang, nodes)
+		}
+	}
+}
+
 // gpusReserved is a reservation in GPUs of the whole cluster.
 type gpusReserved struct {
 	start time.Duration
@@ -14,7 +58,7 @@ type gpusReserved struct {
 }
 
 // reserveGPUs looks at the ends of jobs only: where enough GPUs are free already, but scattered, it is the next.
-func reserveGPUs(s *Session, job *trace.Job) reservation {
+func reserveGPUs(s *Session, job *trace.Job, _ reservations) reservation {
 	free := s.Cluster().Idle()
 	for _, run := range s.Running() {
 		free += run.Job.GPUs
@@ -39,7 +83,7 @@ type nodesReserved struct {
 	then *Cluster
 }
 
-func reserveNodes(s *Session, job *trace.Job) reservation {
+func reserveNodes(s *Session, job *trace.Job, _ reservations) reservation {
 	r := &nodesReserved{start: s.Now(), gang: job.Gang(), then: s.Cluster().clone()}
 	for _, run := range s.Running() {
 		if r.then.Fits(r.gang) {
@@ -64,8 +108,4 @@ func (r *nodesReserved) spares(gang trace.Gang, nodes []int) bool {
 	return r.then.Fits(r.gang)
 }
 
-func (r *nodesReserved) take(gang trace.Gang, nodes []int) {
-	for pod, node := range nodes {
-		r.then.set(node, r.then.Free(node)-gang.Pod(pod))
-	}
-}
+func (r *nodesReserved) take(gang trace.Gang, nodes []int) { r.then.take(gang, nodes) }
