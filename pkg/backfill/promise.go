@@ -25,6 +25,8 @@ type Promise struct {
 	At time.Time
 	// Expected says that it rests on when some are expected to be gone that have no deadline, and not on deadlines alone.
 	Expected bool
+	// Domain is the innermost of the topology that all of the job will lie in, such as "rack r1"; "" where it asked for no level, or will lie in none.
+	Domain string
 	// Places are what it needs, by node.
 	Places map[string]Place
 	// barred are the namespaces whose pods have stayed too often when they were expected to be gone.

@@ -180,9 +180,12 @@ func (l *line) judge(entry *Entry) {
 func promisedBy(message string) time.Time {
 	values, ok := reason.Promised.ValuesIn(message)
 	if !ok {
+		values, ok = reason.PromisedIn.ValuesIn(message)
+	}
+	if !ok {
 		return time.Time{}
 	}
-	at, err := time.Parse(time.RFC3339, values[1])
+	at, err := time.Parse(time.RFC3339, values[len(values)-1])
 	if err != nil {
 		return time.Time{} // whoever wrote that was not the scheduler
 	}

@@ -167,8 +167,9 @@ func TestAVerdictOnSomeNodesIsNoneOnTheOthers(t *testing.T) {
 
 // TestAPromiseSaysWhenAJobStarts, where the line as it is played does not, or says later.
 func TestAPromiseSaysWhenAJobStarts(t *testing.T) {
+	const busy = "0/1 nodes are available: 1 node(s) have too few free GPUs. preemption: "
 	in := func(wait time.Duration) string {
-		return "0/1 nodes are available: 1 node(s) have too few free GPUs. preemption: " + reason.Promised.Text.Of(1, t0.Add(wait).Format(time.RFC3339))
+		return busy + reason.Promised.Text.Of(1, t0.Add(wait).Format(time.RFC3339))
 	}
 	for name, tc := range map[string]struct {
 		verdict string
@@ -184,6 +185,7 @@ func TestAPromiseSaysWhenAJobStarts(t *testing.T) {
 		"it is no time":                 {verdict: reason.Promised.Text.Of(1, "soon")},
 		"a volume is missing beside it": {verdict: `persistentvolumeclaim "data" not found. ` + in(time.Hour)},
 		"nothing is promised":           {verdict: "0/1 nodes are available: 1 node(s) have too few free GPUs."},
+		"it will lie in one domain":     {verdict: busy + reason.PromisedIn.Text.Of(1, "rack r1", t0.Add(time.Hour).Format(time.RFC3339)), want: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			full := &snapshot.Snapshot{

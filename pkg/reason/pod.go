@@ -211,6 +211,19 @@ var (
 		Says:   "%[1]s node(s) are kept for the job, which is expected to start there by %[2]s: those who run there end by then, if they run no longer than nearly all before them",
 		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
 	}
+	// PromisedIn and PromisedInAsExpected are told to a gang that names a level of the topology, and will lie in one domain such as "rack r1".
+	PromisedIn = &Reason{
+		Text: "promised: %d node(s) of %s are kept for it, and it starts there by %s",
+		Late: true, Cause: WaitingForPromise,
+		Says:   "%[1]s node(s) of %[2]s are kept for the job, which starts there by %[3]s: those who run there have ended by then",
+		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
+	}
+	PromisedInAsExpected = &Reason{
+		Text: "promised: %d node(s) of %s are kept for it, and it is expected to start there by %s",
+		Late: true, Cause: WaitingForPromise,
+		Says:   "%[1]s node(s) of %[2]s are kept for the job, which is expected to start there by %[3]s: those who run there end by then, if they run no longer than nearly all before them",
+		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
+	}
 	// RoomIsComing is told while others have time to save their work who were told to leave, for a pod alone, too.
 	RoomIsComing = &Reason{
 		Text: "pods of lower priority save their work and leave for it by %s at the latest",
@@ -255,7 +268,7 @@ func MissingMembers(verdict string) (there, all int, ok bool) {
 var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
 
 // OfEvictions are why nobody leaves for a pod, or not yet.
-var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, PromisedAsExpected, RoomIsComing, QuotaGuarded, QuotaBudgeted, QuotaKeptOut}
+var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, PromisedAsExpected, PromisedIn, PromisedInAsExpected, RoomIsComing, QuotaGuarded, QuotaBudgeted, QuotaKeptOut}
 
 // OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
 var OfPods = []*Reason{

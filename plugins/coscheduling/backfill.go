@@ -139,11 +139,20 @@ func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusRe
 	if own == nil {
 		return ""
 	}
-	told := reason.Promised
+	return toldOf(own)
+}
+
+// toldOf is what a job is told of its promise.
+func toldOf(own *backfill.Promise) string {
+	somewhere, in := reason.Promised, reason.PromisedIn
 	if own.Expected {
-		told = reason.PromisedAsExpected
+		somewhere, in = reason.PromisedAsExpected, reason.PromisedInAsExpected
 	}
-	return told.Text.Of(len(own.Places), own.At.UTC().Format(time.RFC3339))
+	at := own.At.UTC().Format(time.RFC3339)
+	if own.Domain == "" {
+		return somewhere.Text.Of(len(own.Places), at)
+	}
+	return in.Text.Of(len(own.Places), own.Domain, at)
 }
 
 // renew looks where a job starts first, and promises it that; nil for nothing that it can be promised.

@@ -111,6 +111,45 @@ func TestTheFirstGangIsPromisedWhereItFitsFirst(t *testing.T) {
 	}
 }
 
+// TestAPromiseNamesTheDomain in which all of a gang will lie that asks for a level, by deadlines and by what is expected.
+func TestAPromiseNamesTheDomain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		layout  string
+		members int
+		past    *survival.History
+		want    string
+	}{
+		"it has to be one rack":        {layout: "required=rack", members: 2, want: "promised: 2 node(s) of rack r0 are kept for it, and it starts there by 2026-12-01T12:20:00Z"},
+		"one rack is preferred":        {layout: "preferred=rack", members: 2, want: "promised: 2 node(s) of rack r0 are kept for it, and it starts there by 2026-12-01T12:20:00Z"},
+		"it needs two racks":           {layout: "preferred=rack", members: 3, want: "promised: 3 node(s) are kept for it, and it starts there by 2026-12-01T12:30:00Z"},
+		"where it lies is of no count": {members: 2, want: "promised: 2 node(s) are kept for it, and it starts there by 2026-12-01T12:20:00Z"},
+		"by how long others have run": {layout: "required=rack", members: 2, past: took(40),
+			want: "promised: 2 node(s) of rack r0 are kept for it, and it is expected to start there by 2026-12-01T12:40:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := keeping(t, 4)
+			for i, info := range l.infos {
+				info.Node().Labels[names.LabelRack] = fmt.Sprint("r", i/2)
+				if tc.past != nil {
+					endsAlone(info.GetPods()[0].GetPod())
+				}
+			}
+			l.promises.Learn(tc.past)
+			gang := l.gangOf("g", tc.members, 5)
+			l.group("g", map[string]any{"minMember": int64(tc.members)}, func(group *unstructured.Unstructured) {
+				group.SetCreationTimestamp(metav1.NewTime(l.now().Add(-5 * time.Minute)))
+				if tc.layout != "" {
+					laidOut(tc.layout)(group)
+				}
+			})
+			l.refuse(gang)
+			if !strings.Contains(l.told, tc.want) {
+				t.Errorf("told %q, want %q", l.told, tc.want)
+			}
+		})
+	}
+}
+
 // endsAlone has a pod end by itself, without a deadline.
 func endsAlone(pod *corev1.Pod) {
 	pod.Spec.ActiveDeadlineSeconds, pod.Spec.RestartPolicy = nil, corev1.RestartPolicyNever

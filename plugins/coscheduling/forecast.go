@@ -119,6 +119,9 @@ func (f *forecast) roomAfter(node, role int, beside []int, gone int) int {
 // promised is what members need by a plan for a time.
 func (f *forecast) promised(waiting []kind, plan *gangplan.Plan, at time.Time) *backfill.Promise {
 	promise := &backfill.Promise{At: at, Places: map[string]backfill.Place{}}
+	if in := plan.Domain; in.Name != "" && !f.isAny() {
+		promise.Domain = f.tree.Levels[in.Level].Name + " " + in.Name
+	}
 	for role := range waiting {
 		for _, node := range plan.Places[role] {
 			name := f.infos[node].Node().Name
