@@ -63,12 +63,13 @@ func TestALargeJobIsPromised(t *testing.T) {
 	}
 }
 
-// TestLearningIsWorthIt replays the whole trace with the one that goes by the shortest: the page has what came out, and two aims are met.
+// TestLearningIsWorthIt replays the whole trace with those that go by the shortest: the page has what came out, and two aims are met, and all
+// three where large jobs are promised, too.
 func TestLearningIsWorthIt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays the whole trace")
 	}
-	policies, err := Select([]string{"learnt-short"})
+	policies, err := Select([]string{"learnt-short", "learnt-large"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,12 @@ func TestLearningIsWorthIt(t *testing.T) {
 			}
 		}
 	}
-	if delay := reports[0].Metrics.Delay; delay.Avg > 3 || delay.Max > 80 {
-		t.Errorf("jobs wait for %.2f hours and at most for %.0f, want at most 3 and 80", delay.Avg, delay.Max)
+	for _, report := range reports {
+		if delay := report.Metrics.Delay; delay.Avg > 3 || delay.Max > 80 {
+			t.Errorf("%s: jobs wait for %.2f hours and at most for %.0f, want at most 3 and 80", report.Policy, delay.Avg, delay.Max)
+		}
+	}
+	if large := reports[1].Metrics.DelayBySize[">8"]; large.P99 > 60 {
+		t.Errorf("of the large jobs one in a hundred waits for %.0f hours, want at most 60", large.P99)
 	}
 }
