@@ -58,7 +58,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	if m.bound+1 >= group.minMember || !group.layout.isAny() && len(m.placed) >= group.minMember {
 		return p.joins(state, g, group, &m, nodes)
 	}
-	if reason := p.refuse(g, group, &m, nodes); reason != "" {
+	if reason := p.refuse(g, group, &m, nodes, cycle.Followed(state)); reason != "" {
 		p.places.turnAway(g, pod)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
@@ -98,7 +98,7 @@ func unusable(group *podGroup) string {
 }
 
 // refuse says why a gang may not begin, "" if it may.
-func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) string {
+func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo, changes *cycle.Changes) string {
 	if reason := m.missing(group.minMember); reason != "" {
 		return reason
 	}
@@ -115,6 +115,7 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 		return reason
 	}
 	on := basisOf(nodes, group, m)
+	on.generation = p.newest.of(nodes, p.handle.SnapshotSharedLister().NodeInfos(), changes)
 	on.quotas = p.quotas.Revision()
 	b.kept, on.nominated = p.keptFor(g, group, m)
 	on.closed, on.promised = p.closedTo(m.waiting), p.promises.Version()
@@ -203,13 +204,9 @@ func (p *Plugin) closedTo(waiting []*corev1.Pod) (of uint64) {
 	return of
 }
 
-// basisOf is what a verdict on the room rests on. Every change of a node gives its NodeInfo the next generation.
+// basisOf is what a verdict on the room rests on, but for the generation of the nodes.
 func basisOf(nodes []fwk.NodeInfo, group *podGroup, m *members) basis {
-	on := basis{members: fingerprint(m.waiting), nodes: len(nodes), group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed)}
-	for _, node := range nodes {
-		on.generation = max(on.generation, node.GetGeneration())
-	}
-	return on
+	return basis{members: fingerprint(m.waiting), nodes: len(nodes), group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed)}
 }
 
 // attempt is the state of a cycle of a member.

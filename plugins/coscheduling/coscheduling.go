@@ -83,6 +83,7 @@ type Plugin struct {
 	// arrivals are the gangs that are not whole yet.
 	arrivals arrivals
 	tables   tables
+	newest   newest
 	thrift   thrift
 	// alone says that something has been kept of a pod without a gang.
 	alone atomic.Bool

@@ -123,6 +123,7 @@ func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeT
 	}
 	g, group, m := aloneOf(pod)
 	on := basisOf(nodes, group, &m)
+	on.generation = latest(nodes)
 	_, on.nominated = p.keptFor(g, group, &m)
 	on.closed, on.quotas = p.closedTo(m.waiting), p.quotas.Revision()
 	p.places.refuse(g, refusal{on: on})
