@@ -18,6 +18,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpu/fault"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // oldestKubelet is the first one that passes CDI devices of device plugins on to the runtime by default and for good.
@@ -76,7 +77,7 @@ func (c *changes) tell(node *corev1.Node, conditions []corev1.NodeCondition, now
 	for i := range conditions {
 		condition := &conditions[i]
 		condition.LastHeartbeatTime, condition.LastTransitionTime = now, now
-		before := names.ConditionOf(node, condition.Type)
+		before := nodestate.ConditionOf(node, condition.Type)
 		if before != nil && before.Status == condition.Status {
 			condition.LastTransitionTime = before.LastTransitionTime
 			if before.Reason == condition.Reason && before.Message == condition.Message {
@@ -85,7 +86,7 @@ func (c *changes) tell(node *corev1.Node, conditions []corev1.NodeCondition, now
 		}
 		c.conditions, c.urgent = append(c.conditions, *condition), true
 	}
-	if heard := names.ConditionOf(node, names.ConditionAgentReady); len(c.conditions) == 0 && heard != nil {
+	if heard := nodestate.ConditionOf(node, names.ConditionAgentReady); len(c.conditions) == 0 && heard != nil {
 		if since := now.Sub(heard.LastHeartbeatTime.Time); since >= heartbeat || since < 0 {
 			c.conditions = conditions
 		}

@@ -42,7 +42,8 @@ func (c *Client) deleteOnce(ctx context.Context, namespace, name, kind string) (
 	}
 	for _, object := range c.order(rest, found) {
 		err := c.removeIf(ctx, object, c.only(object))
-		if err != nil && !(apierrors.IsForbidden(err) && len(found) > 0 && isBroken(object)) {
+		mayStay := len(found) > 0 && isBroken(object) && apierrors.IsForbidden(err)
+		if err != nil && !mayStay {
 			return Deleted{}, err
 		}
 	}

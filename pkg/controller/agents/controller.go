@@ -19,6 +19,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // Name is the controller's name in logs and metrics.
@@ -60,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	ready := g8s.ConditionOf(&node, g8s.ConditionAgentReady)
+	ready := nodestate.ConditionOf(&node, g8s.ConditionAgentReady)
 	if ready == nil || ready.Status == corev1.ConditionUnknown || ready.Reason == g8s.ReasonNoAgent {
 		r.forget(node.Name)
 		return ctrl.Result{}, nil
@@ -95,7 +96,7 @@ func (r *Reconciler) forget(node string) {
 func (r *Reconciler) doubt(ctx context.Context, node *corev1.Node) error {
 	changed := node.DeepCopy()
 	for _, kind := range []corev1.NodeConditionType{g8s.ConditionAgentReady, g8s.ConditionGPUsHealthy} {
-		condition := g8s.ConditionOf(changed, kind)
+		condition := nodestate.ConditionOf(changed, kind)
 		if condition == nil {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
 // TestAnAgentThatFallsSilent: what it said becomes unknown, once, after the time of three heartbeats by our own clock, and not for
@@ -59,7 +60,7 @@ func TestAnAgentThatFallsSilent(t *testing.T) {
 	now.SetTime(noon.Add(silent - time.Second))
 	_, read := look("n")
 	beat := metav1.NewTime(long.Add(time.Minute))
-	g8s.ConditionOf(read, g8s.ConditionAgentReady).LastHeartbeatTime = beat
+	nodestate.ConditionOf(read, g8s.ConditionAgentReady).LastHeartbeatTime = beat
 	if err := c.Status().Update(t.Context(), read); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestAnAgentThatFallsSilent(t *testing.T) {
 		t.Errorf("after a heartbeat: %s, looked at again in %s", status(read), again)
 	}
 	now.SetTime(now.Now().Add(silent))
-	if again, read := look("n"); again != 0 || status(read) != "True Unknown Unknown " || g8s.ConditionOf(read, g8s.ConditionAgentReady).Reason != g8s.ReasonAgentSilent {
+	if again, read := look("n"); again != 0 || status(read) != "True Unknown Unknown " || nodestate.ConditionOf(read, g8s.ConditionAgentReady).Reason != g8s.ReasonAgentSilent {
 		t.Errorf("after too long: %s, looked at again in %s", status(read), again)
 	}
 	for range 2 {

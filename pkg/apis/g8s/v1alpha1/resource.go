@@ -1,12 +1,8 @@
 package v1alpha1
 
-import (
-	"strings"
+import "strings"
 
-	corev1 "k8s.io/api/core/v1"
-)
-
-// IsGPU reports whether a resource is GPUs: whole ones, slots on shared ones, or MIG slices.
-func IsGPU(name corev1.ResourceName) bool {
+// IsGPU reports whether a resource, by its name, is GPUs: whole ones, slots on shared ones, or MIG slices.
+func IsGPU[Name ~string](name Name) bool {
 	return name == ResourceGPU || name == ResourceSharedGPU || strings.HasPrefix(string(name), ResourceMIGPrefix)
 }

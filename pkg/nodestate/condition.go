@@ -1,8 +1,8 @@
-package v1alpha1
+package nodestate
 
 import corev1 "k8s.io/api/core/v1"
 
-// ConditionOf returns a condition of a node, the node's own and no copy; nil where it has none of that kind. It is here for the agent,
+// ConditionOf returns a condition of a node, the node's own and no copy; nil where it has none of that kind. The agent reads it here,
 // which links no client of all of Kubernetes, as Kubernetes' own function for this does.
 func ConditionOf(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
 	for i := range node.Status.Conditions {
