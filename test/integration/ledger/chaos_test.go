@@ -180,11 +180,11 @@ func TestTheLedgerIsTheHistory(t *testing.T) {
 		waiting, err := client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Pending"})
 		return err == nil && len(pods) == 0 && len(waiting.Items) == 0
 	})
-	time.Sleep(2 * second) // the last is written down
-	if err := written.Stop(); err != nil {
+	if err := scheduler.Stop(); err != nil { // first, as Jobs make pods again that have failed
 		t.Fatal(err)
 	}
-	if err := scheduler.Stop(); err != nil {
+	time.Sleep(2 * second) // the last is written down
+	if err := written.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
