@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/gpuquota"
 )
 
 // aside are entries that a quota keeps waiting. Those that ask the same of it stand in one lane, where all are refused if the first is: so of
@@ -27,14 +29,22 @@ type asked struct {
 	overQuota        bool
 }
 
-func askedBy(entry *Entry) asked {
+// asked is what quotas see of an entry. Who accepts a type that none of them counts alone is in no other place than who accepts all: users
+// write what types they like, and would have a lane for each job.
+func (s *shares) asked(entry *Entry) asked {
 	ask, accepted := entry.ask()
-	return asked{namespace: ask.Namespace, types: strings.Join(accepted, ","), gpus: ask.GPUs, overQuota: entry.wish.overQuota}
+	by := asked{namespace: ask.Namespace, gpus: ask.GPUs, overQuota: entry.wish.overQuota}
+	for _, name := range accepted {
+		if s == nil || !slices.ContainsFunc(s.quotas, func(q gpuquota.Quota) bool { return q.Type == name && slices.Contains(q.Namespaces, ask.Namespace) }) {
+			return by
+		}
+	}
+	by.types = strings.Join(slices.Compact(slices.Sorted(slices.Values(accepted))), ",")
+	return by
 }
 
-// add puts an entry, which was just refused, into its lane.
-func (a *aside) add(place int, entry *Entry) {
-	by := askedBy(entry)
+// add puts an entry, which was just refused what it asked, into its lane.
+func (a *aside) add(place int, entry *Entry, by asked) {
 	at := slices.IndexFunc(a.lanes, func(l *lane) bool { return l.asked == by })
 	if at < 0 {
 		at = len(a.lanes)

@@ -28,7 +28,11 @@ func TestManyBeyondTheirQuota(t *testing.T) {
 		objects.Pods = append(objects.Pods, on(fmt.Sprint("n", i/8), asks(name, "1", 5, 0)))
 	}
 	for i := range waiting {
-		objects.Pods = append(objects.Pods, asks(fmt.Sprint("w", i), "1", 5, 0))
+		pod := asks(fmt.Sprint("w", i), "1", 5, 0)
+		if i%2 == 0 { // whoever waits writes what types they like
+			pod.Annotations = map[string]string{names.AnnotationGPUTypes: fmt.Sprintf("A100,type-%d", i)}
+		}
+		objects.Pods = append(objects.Pods, pod)
 	}
 	for i := range objects.Pods {
 		objects.Pods[i].UID = types.UID(objects.Pods[i].Name)

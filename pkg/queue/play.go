@@ -50,7 +50,7 @@ func (l *line) pass(limits map[types.UID]time.Time) bool {
 	for ; l.next < len(l.entries); l.next++ {
 		switch l.place(&l.entries[l.next], limits) {
 		case overQuota:
-			l.aside.add(l.next, &l.entries[l.next])
+			l.aside.add(l.next, &l.entries[l.next], l.shares.asked(&l.entries[l.next]))
 		case noRoom:
 			return false
 		}
@@ -68,7 +68,7 @@ func (l *line) passAside(limits map[types.UID]time.Time) bool {
 			l.aside.leave(lane)
 		case overQuota: // of pods that start one by one the next may ask something else
 			l.aside.leave(lane)
-			l.aside.add(place, &l.entries[place])
+			l.aside.add(place, &l.entries[place], l.shares.asked(&l.entries[place]))
 		case noRoom:
 			return false
 		}
