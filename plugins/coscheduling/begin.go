@@ -114,8 +114,7 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 	if reason := overQuota(b.request); reason != "" {
 		return reason
 	}
-	on := basisOf(nodes, group, m)
-	on.generation = p.newest.of(nodes, p.handle.SnapshotSharedLister().NodeInfos(), changes)
+	on := basisOf(len(nodes), p.newest.of(nodes, p.handle.SnapshotSharedLister().NodeInfos(), changes), group, m)
 	on.quotas = p.quotas.Revision()
 	b.kept, on.nominated = p.keptFor(g, group, m)
 	on.closed, on.promised = p.closedTo(m.waiting), p.promises.Version()
@@ -204,9 +203,11 @@ func (p *Plugin) closedTo(waiting []*corev1.Pod) (of uint64) {
 	return of
 }
 
-// basisOf is what a verdict on the room rests on, but for the generation of the nodes.
-func basisOf(nodes []fwk.NodeInfo, group *podGroup, m *members) basis {
-	return basis{members: fingerprint(m.waiting), nodes: len(nodes), group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed)}
+// basisOf is what a verdict on the room rests on, of so many nodes with that as their latest generation.
+func basisOf(nodes int, generation int64, group *podGroup, m *members) basis {
+	return basis{
+		members: fingerprint(m.waiting), nodes: nodes, generation: generation, group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed),
+	}
 }
 
 // attempt is the state of a cycle of a member.

@@ -122,8 +122,7 @@ func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeT
 		return nil, fwk.NewStatus(fwk.Unschedulable) // it is in memory
 	}
 	g, group, m := aloneOf(pod)
-	on := basisOf(nodes, group, &m)
-	on.generation = latest(nodes)
+	on := basisOf(len(nodes), latest(nodes), group, &m)
 	_, on.nominated = p.keptFor(g, group, &m)
 	on.closed, on.quotas = p.closedTo(m.waiting), p.quotas.Revision()
 	p.places.refuse(g, refusal{on: on})
