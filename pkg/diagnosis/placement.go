@@ -51,15 +51,11 @@ func (p *Placement) on(node *corev1.Node, pod *corev1.Pod) {
 		return
 	}
 	p.Devices = append(gpu.DevicesOf(pod), p.Devices...)
-	inventory, _ := gpu.InventoryOf(node) // the error tells what was ignored, and the rest holds
-	allocator, err := gpu.NewAllocator(inventory, nil)
-	if err != nil {
-		return
-	}
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
 		return
 	}
+	allocator, _ := gpu.AllocatorOf(node, nil) // the error tells what was ignored, and the rest holds
 	holding, err := allocator.Resolve(&demand, assignment)
 	if cards := holding.Whole | holding.Shared; err == nil && cards.Len() > 1 {
 		p.Connection = fmt.Sprintf("%s, %d %% of the node's best", allocator.SlowestPath(cards), allocator.SetValue(cards))

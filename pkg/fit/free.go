@@ -7,9 +7,6 @@ import (
 
 // FreeCards returns how many healthy cards no pod holds anything of.
 func (n *Node) FreeCards() int {
-	if n.allocator == nil {
-		return 0
-	}
 	unknown := n.used.Unknown()
 	return max(0, n.allocator.Free(&n.used).Len()-int(unknown.Whole+unknown.Shared))
 }
@@ -33,14 +30,11 @@ func (n *Node) FreeSlots() int64 {
 
 // UnhealthyCards returns how many cards are not given out because they are not healthy, no matter who holds them.
 func (n *Node) UnhealthyCards() int64 {
-	if n.allocator == nil {
-		return 0
-	}
 	return n.cards() - int64(n.allocator.Healthy().Len())
 }
 
 // InMIGMode reports whether the node tells of cards in MIG mode.
-func (n *Node) InMIGMode() bool { return n.allocator != nil && len(n.allocator.Inventory().Sliced) > 0 }
+func (n *Node) InMIGMode() bool { return len(n.allocator.Inventory().Sliced) > 0 }
 
 // CardMemory returns the memory in MiB of the largest card, 0 where nothing tells. Of a node that offers no cards it is
 // what the labels promise.
@@ -57,8 +51,5 @@ func (n *Node) CardMemory() int64 {
 }
 
 func (n *Node) cards() int64 {
-	if n.allocator == nil {
-		return 0
-	}
 	return int64(len(n.allocator.Inventory().Cards))
 }

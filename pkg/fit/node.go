@@ -23,7 +23,7 @@ type Node struct {
 	// Free is what the pods leave of each resource. Below zero is possible.
 	Free corev1.ResourceList
 
-	allocator *gpu.Allocator // nil when the node's cards cannot be used
+	allocator *gpu.Allocator
 	used      gpu.Used
 	pods      map[types.NamespacedName]placed
 }
@@ -40,18 +40,12 @@ type placed struct {
 // that are linked alike share what is computed of that, which is megabytes for 16 cards, through topologies.
 func NewNode(object *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies) *Node {
 	n := &Node{Object: object, Free: corev1.ResourceList{}, pods: map[types.NamespacedName]placed{}}
-	maps.Copy(n.Free, object.Status.Allocatable) // a node that has just registered has none
-	inventory, _ := gpu.InventoryOf(object)      // the error tells what was ignored, and the rest holds
-	n.allocator, _ = gpu.NewAllocator(inventory, topologies)
+	maps.Copy(n.Free, object.Status.Allocatable)         // a node that has just registered has none
+	n.allocator, _ = gpu.AllocatorOf(object, topologies) // the error tells what was ignored, and the rest holds
 	reported := sync.OnceValue(func() []gpu.Slice { return gpu.SlicesOf(object) })
 	for _, pod := range pods {
-		var holding gpu.Holding
-		var slices *gpu.SliceHolding
-		if n.allocator != nil {
-			holding, _ = n.allocator.HoldingOf(pod) // counted pessimistically when its annotation is wrong
-			slices = n.allocator.SlicesHeldBy(pod, reported)
-		}
-		n.put(pod, holding, slices)
+		holding, _ := n.allocator.HoldingOf(pod) // counted pessimistically when its annotation is wrong
+		n.put(pod, holding, n.allocator.SlicesHeldBy(pod, reported))
 	}
 	return n
 }

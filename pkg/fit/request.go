@@ -115,9 +115,6 @@ func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
 
 func (r *Request) cards(n *Node) gpu.Reason {
 	if r.Demand.NeedsCards() {
-		if n.allocator == nil {
-			return gpu.Reason{Code: gpu.NoGPUs, Asked: max(r.Demand.Whole, r.Demand.Shared)}
-		}
 		if _, reason := n.allocator.Allocate(&n.used, &r.Demand); !reason.IsZero() {
 			return reason
 		}

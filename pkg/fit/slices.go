@@ -33,7 +33,7 @@ func (n *Node) FreeSlices(profile string) int64 {
 }
 
 // namesSlices reports whether the node tells which MIG slices it has. Where it does not, Kubernetes counts them alone.
-func (n *Node) namesSlices() bool { return n.allocator != nil && n.allocator.Sliced() }
+func (n *Node) namesSlices() bool { return n.allocator.Sliced() }
 
 // slicesUsed is what the pods hold of the node's MIG slices. It is counted anew each time: two pods may claim one slice, so that none
 // could be taken off again.

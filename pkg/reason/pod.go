@@ -25,6 +25,9 @@ const KindClaim = "PersistentVolumeClaim"
 
 func waiting(text string) Advice { return Advice{Action: Wait, Text: text} }
 
+// firstInLine is advised to a job that has been promised its start.
+var firstInLine = []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")}
+
 func inspecting(text, command string) Advice {
 	return Advice{Action: Inspect, Command: command, Text: text + ": " + command}
 }
@@ -202,27 +205,27 @@ var (
 		Text: "promised: %d node(s) are kept for it, and it starts there by %s",
 		Late: true, Cause: WaitingForPromise,
 		Says:   "%[1]s node(s) are kept for the job, which starts there by %[2]s: those who run there have ended by then",
-		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
+		Advice: firstInLine,
 	}
 	// PromisedAsExpected is the same where some of them have no deadline, and are expected to end by how long others have run.
 	PromisedAsExpected = &Reason{
 		Text: "promised: %d node(s) are kept for it, and it is expected to start there by %s",
 		Late: true, Cause: WaitingForPromise,
 		Says:   "%[1]s node(s) are kept for the job, which is expected to start there by %[2]s: those who run there end by then, if they run no longer than nearly all before them",
-		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
+		Advice: firstInLine,
 	}
 	// PromisedIn and PromisedInAsExpected are told to a gang that names a level of the topology, and will lie in one domain such as "rack r1".
 	PromisedIn = &Reason{
 		Text: "promised: %d node(s) of %s are kept for it, and it starts there by %s",
 		Late: true, Cause: WaitingForPromise,
 		Says:   "%[1]s node(s) of %[2]s are kept for the job, which starts there by %[3]s: those who run there have ended by then",
-		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
+		Advice: firstInLine,
 	}
 	PromisedInAsExpected = &Reason{
 		Text: "promised: %d node(s) of %s are kept for it, and it is expected to start there by %s",
 		Late: true, Cause: WaitingForPromise,
 		Says:   "%[1]s node(s) of %[2]s are kept for the job, which is expected to start there by %[3]s: those who run there end by then, if they run no longer than nearly all before them",
-		Advice: []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")},
+		Advice: firstInLine,
 	}
 	// RoomIsComing is told while others have time to save their work who were told to leave, for a pod alone, too.
 	RoomIsComing = &Reason{

@@ -10,11 +10,8 @@ import (
 
 // cardsOf returns the cards of a node with who holds them, as the scheduler counts it.
 func cardsOf(node *corev1.Node, pods []*corev1.Pod, samples gpumetrics.Samples, topologies *gpu.Topologies) []GPU {
-	inventory, _ := gpu.InventoryOf(node) // the error tells what was ignored, and the rest holds
-	allocator, err := gpu.NewAllocator(inventory, topologies)
-	if err != nil {
-		return nil
-	}
+	allocator, _ := gpu.AllocatorOf(node, topologies) // the error tells what was ignored, and the rest holds
+	inventory := allocator.Inventory()
 	out := make([]GPU, len(inventory.Cards))
 	for i, card := range inventory.Cards {
 		out[i] = newCard(node, card, inventory.Derived)
