@@ -2,7 +2,7 @@
 //
 //	cd test/bench/load/harness
 //	PATH=$PWD/../../../../bin/tools:$PATH go test -run '^$' -bench PerfScheduling -benchtime 1x -wrap -scheduler-config \
-//		../../../../manifests/scheduler/scheduler-config.yaml -data-items-dir /tmp/out
+//		../../../../manifests/scheduler/scheduler-config.yaml -data-items-dir /tmp/out -rates /tmp/rates
 //
 // scheduler_perf runs the API server and a scheduler in one process. It builds that scheduler itself, without what cmd/gpu-scheduler
 // adds to one (plugins.Wrap), so its own has nothing to do here: the one that is measured runs beside it, ours and the stock one
@@ -48,6 +48,7 @@ const (
 var (
 	schedulerConfig = flag.String("scheduler-config", "", "KubeSchedulerConfiguration to measure")
 	wrap            = flag.Bool("wrap", false, "Add to the scheduler what cmd/gpu-scheduler does")
+	rates           = flag.String("rates", "", "File to add a line to for each workload, with how fast its pods were placed")
 )
 
 func TestMain(m *testing.M) {
@@ -104,6 +105,11 @@ func start(tCtx ktesting.TContext, path string) error {
 	}
 	if *wrap {
 		plugins.Wrap(sched, plugins.Options{Gate: gate})
+	}
+	if *rates != "" {
+		if err := timeWorkload(tCtx, objects.Core().V1().Pods(), *rates); err != nil {
+			return err
+		}
 	}
 	objects.Start(tCtx.Done())
 	objects.WaitForCacheSync(tCtx.Done())

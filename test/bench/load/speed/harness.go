@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,10 +13,15 @@ import (
 	"strings"
 )
 
-// harnessResult is what scheduler_perf found in one case. Durations are in milliseconds, memory is in megabytes.
+// harnessResult is what was found in one case of scheduler_perf. Durations are in milliseconds, memory is in megabytes.
 type harnessResult struct {
-	PodsPerSecond, Attempt50, Attempt95, Attempt99, Heap float64
+	// Rate is how many pods a second were placed, from the first one's creation to the last one's binding; Mean is scheduler_perf's own
+	// figure, of whole seconds.
+	Rate, Mean, Attempt50, Attempt95, Attempt99, Heap float64
 }
+
+// ratesFile has how fast the pods of each workload were placed, as package harness writes it.
+const ratesFile = "rates"
 
 // measureHarness runs scheduler_perf in turns.
 func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
@@ -37,7 +43,7 @@ func (r *report) measureHarness(ctx context.Context, progress io.Writer) error {
 		}
 		out := filepath.Join(dir, fmt.Sprintf("%d-%s", round, scheduler.Name))
 		_, err := r.command(ctx, source, binary, "-test.run=^$", "-test.bench=PerfScheduling/"+r.options.cases, "-test.benchtime=1x",
-			"-test.timeout=3h", "-scheduler-config="+scheduler.Config, fmt.Sprintf("-wrap=%t", isOurs), "-data-items-dir="+out)
+			"-test.timeout=3h", "-scheduler-config="+scheduler.Config, fmt.Sprintf("-wrap=%t", isOurs), "-data-items-dir="+out, "-rates="+filepath.Join(out, ratesFile))
 		if err != nil {
 			return fmt.Errorf("running scheduler_perf with %s: %w", scheduler.Name, err)
 		}
@@ -111,7 +117,7 @@ func readHarness(dir string) (map[string]harnessResult, error) {
 		result := results[name]
 		switch metric := item.Labels["Metric"]; {
 		case metric == "SchedulingThroughput":
-			result.PodsPerSecond = item.Data["Average"]
+			result.Mean = item.Data["Average"]
 		case metric == "heap_memory_usage":
 			result.Heap = item.Data["Max"]
 		case metric == "scheduler_scheduling_attempt_duration_seconds" && item.Labels["result"] == "scheduled":
@@ -119,5 +125,32 @@ func readHarness(dir string) (map[string]harnessResult, error) {
 		}
 		results[name] = result
 	}
-	return results, nil
+	return results, readRates(filepath.Join(dir, ratesFile), results)
+}
+
+// readRates adds how fast pods were placed.
+func readRates(path string, to map[string]harnessResult) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading how fast pods were placed: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	for lines := json.NewDecoder(file); ; {
+		var rate struct {
+			Case    string
+			Pods    int
+			Seconds float64
+		}
+		switch err := lines.Decode(&rate); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading how fast pods were placed: %w", err)
+		case rate.Seconds <= 0:
+			return fmt.Errorf("reading how fast pods were placed: %d in %g s, in the case %s", rate.Pods, rate.Seconds, rate.Case)
+		}
+		result := to[rate.Case]
+		result.Rate = float64(rate.Pods) / rate.Seconds
+		to[rate.Case] = result
+	}
 }

@@ -143,20 +143,31 @@ func (r *report) harnessText() string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("\n### scheduler_perf\n\n| case | pods a second | stock | ratio | attempt p50 / p95 / p99 | stock | heap of the process | stock |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\n### scheduler_perf\n\n| case | pods a second | stock | ratio | from – to | mean of its seconds | stock | attempt p50 / p95 / p99 | stock | heap of the process | stock |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, name := range slices.SortedFunc(maps.Keys(r.Harness), cmp.Compare[string]) {
 		p := r.Harness[name]
-		rate := func(v harnessResult) float64 { return v.PodsPerSecond }
+		rate := func(v harnessResult) float64 { return v.Rate }
+		mean := func(v harnessResult) float64 { return v.Mean }
 		heap := func(v harnessResult) float64 { return v.Heap }
-		ours, stock := medianOf(p.Ours, rate), medianOf(p.Stock, rate)
-		ratio := "–"
-		if ours > 0 && stock > 0 {
-			ratio = fmt.Sprintf("%.2f", ours/stock)
-		}
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %s | %s | %s | %.0f MB | %.0f MB |\n", name, ours, stock, ratio,
-			attempts(p.Ours), attempts(p.Stock), medianOf(p.Ours, heap), medianOf(p.Stock, heap))
+		fmt.Fprintf(&b, "%s %s | %.0f | %.0f | %s | %s | %.0f MB | %.0f MB |\n", row(name, p, whole, rate), spread(p, rate),
+			medianOf(p.Ours, mean), medianOf(p.Stock, mean), attempts(p.Ours), attempts(p.Stock), medianOf(p.Ours, heap), medianOf(p.Stock, heap))
 	}
 	return b.String()
+}
+
+// spread gives the least and the most ratio of the rounds.
+func spread[T any, N number](p *pair[T], figure func(T) N) string {
+	var ratios []float64
+	for i := range min(len(p.Ours), len(p.Stock)) {
+		if stock := float64(figure(p.Stock[i])); stock > 0 {
+			ratios = append(ratios, float64(figure(p.Ours[i]))/stock)
+		}
+	}
+	if len(ratios) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f – %.2f", slices.Min(ratios), slices.Max(ratios))
 }
 
 func attempts(rounds []harnessResult) string {

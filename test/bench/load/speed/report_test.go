@@ -72,18 +72,42 @@ func TestReadHarness(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "out.json"), []byte(written), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	rates := filepath.Join(dir, ratesFile)
+	if _, err := readHarness(dir); err == nil {
+		t.Error("a folder without rates is read")
+	}
+	if err := os.WriteFile(rates, []byte(`{"case":"GPUPods/500Nodes","pods":2000,"seconds":8}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	got, err := readHarness(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]harnessResult{
-		"GPUPods/500Nodes": {PodsPerSecond: 156.7, Attempt50: 124, Attempt95: 460, Attempt99: 787, Heap: 284},
+		"GPUPods/500Nodes": {Rate: 250, Mean: 156.7, Attempt50: 124, Attempt95: 460, Attempt99: 787, Heap: 284},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what scheduler_perf found (-want +got):\n%s", diff)
 	}
 	if _, err := readHarness(t.TempDir()); err == nil {
 		t.Error("a folder without results is read")
+	}
+	if err := os.WriteFile(rates, []byte(`{"case":"GPUPods/500Nodes","pods":0,"seconds":0}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readHarness(dir); err == nil {
+		t.Error("a workload of which no pod was placed is read")
+	}
+}
+
+func TestTheTableOfSchedulerPerfHasTheSpreadOfItsRounds(t *testing.T) {
+	r := report{figures: figures{Harness: map[string]*pair[harnessResult]{"GPUPods/500Nodes": {
+		Ours:  []harnessResult{{Rate: 300, Mean: 90, Heap: 100}, {Rate: 200, Mean: 80, Heap: 100}, {Rate: 240, Mean: 70, Heap: 100}},
+		Stock: []harnessResult{{Rate: 100, Mean: 60, Heap: 200}, {Rate: 200, Mean: 50, Heap: 200}, {Rate: 120, Mean: 40, Heap: 200}},
+	}}}}
+	const want = "| GPUPods/500Nodes | 240 | 120 | 2.00 | 1.00 – 3.00 | 80 | 50 | 0 / 0 / 0 ms | 0 / 0 / 0 ms | 100 MB | 200 MB |\n"
+	if text := r.harnessText(); !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
 	}
 }
 
