@@ -73,7 +73,7 @@ func begin(o *options, args []string) (figures, error) {
 		load = strings.Join(strings.Fields(string(data))[:3], " ")
 	}
 	f.Runs = append(f.Runs, runInfo{
-		Command: strings.Join(append([]string{"go run ./test/bench/load/speed"}, args...), " "),
+		Command: typed(args),
 		Began:   time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), CPUs: runtime.NumCPU(), Load: load,
 	})
 	return f, nil
@@ -97,4 +97,16 @@ func (r *report) save() error {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
+}
+
+// typed is the command with these arguments as a shell takes it.
+func typed(args []string) string {
+	words := []string{"go run ./test/bench/load/speed"}
+	for _, arg := range args {
+		if strings.ContainsAny(arg, "|()*?[]{}$^&;<> '") {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
 }

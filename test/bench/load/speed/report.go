@@ -66,7 +66,8 @@ func (r *report) head() string {
 	b.WriteString("## Figures\n\nMedians of the rounds; a ratio is ours by the stock scheduler's. They are of these runs:\n\n" +
 		"| command | on | Go, CPUs | load average before it |\n|---|---|---|---|\n")
 	for _, run := range r.Runs {
-		fmt.Fprintf(&b, "| `%s` | %s | %s, %d | %s |\n", run.Command, run.Began.Format("2006-01-02 15:04"), run.Go, run.CPUs, run.Load)
+		command := strings.ReplaceAll(run.Command, "|", `\|`) // or it would end the cell
+		fmt.Fprintf(&b, "| `%s` | %s | %s, %d | %s |\n", command, run.Began.Format("2006-01-02 15:04"), run.Go, run.CPUs, run.Load)
 	}
 	return b.String()
 }

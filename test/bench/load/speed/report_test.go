@@ -122,6 +122,18 @@ func TestEachSchedulerBeginsEveryOtherRound(t *testing.T) {
 	}
 }
 
+func TestACommandCanBeTypedAgain(t *testing.T) {
+	f, err := begin(&options{}, []string{"--add", "--cases", "(MixedPods|HotReload)/500Nodes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := report{figures: f}
+	const want = "| `go run ./test/bench/load/speed --add --cases '(MixedPods\\|HotReload)/500Nodes'` |"
+	if text := r.head(); !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+}
+
 func TestOptionsThatMeasureNothing(t *testing.T) {
 	for _, args := range [][]string{{"--rounds", "0"}, {"--pods", "1"}, {"--unknown"}, {"--add"}} {
 		if _, err := parse(args); err == nil {
