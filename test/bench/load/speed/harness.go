@@ -128,7 +128,7 @@ func readHarness(dir string) (map[string]harnessResult, error) {
 	return results, readRates(filepath.Join(dir, ratesFile), results)
 }
 
-// readRates adds how fast pods were placed.
+// readRates adds how fast pods were placed, in each of the cases.
 func readRates(path string, to map[string]harnessResult) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -143,7 +143,7 @@ func readRates(path string, to map[string]harnessResult) error {
 		}
 		switch err := lines.Decode(&rate); {
 		case errors.Is(err, io.EOF):
-			return nil
+			return haveRates(to)
 		case err != nil:
 			return fmt.Errorf("reading how fast pods were placed: %w", err)
 		case rate.Seconds <= 0:
@@ -153,4 +153,13 @@ func readRates(path string, to map[string]harnessResult) error {
 		result.Rate = float64(rate.Pods) / rate.Seconds
 		to[rate.Case] = result
 	}
+}
+
+func haveRates(results map[string]harnessResult) error {
+	for name := range results {
+		if results[name].Rate == 0 {
+			return fmt.Errorf("reading how fast pods were placed: nothing of the case %s", name)
+		}
+	}
+	return nil
 }

@@ -92,11 +92,17 @@ func TestReadHarness(t *testing.T) {
 	if _, err := readHarness(t.TempDir()); err == nil {
 		t.Error("a folder without results is read")
 	}
-	if err := os.WriteFile(rates, []byte(`{"case":"GPUPods/500Nodes","pods":0,"seconds":0}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readHarness(dir); err == nil {
-		t.Error("a workload of which no pod was placed is read")
+	for what, written := range map[string]string{
+		"a workload of which no pod was placed": `{"case":"GPUPods/500Nodes","pods":0,"seconds":0}`,
+		"a workload without a rate":             "",
+		"half a line":                           `{"case":"GPUPods/500Nodes","pods":`,
+	} {
+		if err := os.WriteFile(rates, []byte(written), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readHarness(dir); err == nil {
+			t.Errorf("%s is read", what)
+		}
 	}
 }
 
