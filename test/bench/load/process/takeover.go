@@ -66,13 +66,12 @@ func (l *Lab) succeed(ctx context.Context, replicas [2]*sandbox.Process, seen *b
 		return Result{}, fmt.Errorf("killing the leader: %w", err)
 	}
 	died := time.Now()
-	for last := died; seen.bound() < pods; {
+	for before := (silence{died}); seen.bound() < pods; {
 		_, at, err := seen.next(ctx, replicas[1].Done())
 		if err != nil {
 			return Result{}, err
 		}
-		if at.Sub(last) < quiet {
-			last = at
+		if !before.ends(at) {
 			continue
 		}
 		rest := pods - seen.bound()
@@ -81,4 +80,14 @@ func (l *Lab) succeed(ctx context.Context, replicas [2]*sandbox.Process, seen *b
 		return result, err
 	}
 	return Result{}, errors.New("all pods were bound before the leader was killed: take more of them")
+}
+
+// silence is the time in which no binding is seen.
+type silence struct{ since time.Time }
+
+// ends reports whether a binding that is seen ends one that was long enough to be that between two leaders.
+func (s *silence) ends(at time.Time) bool {
+	long := at.Sub(s.since) >= quiet
+	s.since = at
+	return long
 }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"testing"
+	"time"
 
 	"g8s.host/gpu-scheduler/test/bench/load"
 )
@@ -30,4 +31,20 @@ func BenchmarkTakeover(b *testing.B) {
 	}
 	b.ReportMetric(median(first[0])/median(first[1]), "ours/stock-s")
 	b.ReportMetric(median(rate[0])/median(rate[1]), "ours/stock-rate")
+}
+
+// TestTheStandbyBindsAfterASilence: what the dead leader bound is seen for more than a second here.
+func TestTheStandbyBindsAfterASilence(t *testing.T) {
+	died := time.Unix(100, 0)
+	before := silence{died}
+	var first time.Duration
+	for _, after := range []time.Duration{300, 900, 1100, 1900, 6000, 6100} {
+		if at := died.Add(after * time.Millisecond); before.ends(at) {
+			first = at.Sub(died)
+			break
+		}
+	}
+	if want := 6 * time.Second; first != want {
+		t.Errorf("the standby's first binding came after %s, want %s", first, want)
+	}
 }
