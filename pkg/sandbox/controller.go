@@ -49,7 +49,7 @@ func (s *Sandbox) StartController(ctx context.Context, o ControllerOptions) (*Pr
 		return nil, err
 	}
 	p, err := s.StartProcess(ctx, ProcessSpec{
-		Name: o.Name, Path: program.binary, Port: port, Env: o.Env,
+		Name: o.Name, Path: program.binary, Port: port, Env: o.Env, Restart: s.options.Restart,
 		Args: append([]string{
 			"--kubeconfig=" + program.kubeconfig,
 			"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(port),

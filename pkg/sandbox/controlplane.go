@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -166,7 +165,7 @@ func (s *Sandbox) adopt(name, port string, started time.Time) error {
 			time.Sleep(exitPoll)
 		}
 		return errors.New("exit status unknown")
-	}, s.exited)
+	}, nil, s.exited)
 	return nil
 }
 
@@ -220,9 +219,9 @@ func (s *Sandbox) stopControlPlane() error {
 	}
 	for _, name := range []string{nameAPIServer, nameEtcd} {
 		if p := s.Process(name); p != nil {
-			p.stopping.Store(true)
-			_ = syscall.Kill(-p.pid, syscall.SIGKILL) // it may have crashed before
-			<-p.done
+			if err := p.Kill(); err != nil {
+				return err
+			}
 		}
 	}
 	// envtest may not have noticed their end yet, and then finds it out by a signal that it cannot send.

@@ -118,7 +118,8 @@ func kwokConfig(podLog string, podPort int) ([]byte, error) {
 			"enableDebuggingHandlers":  true, // logs and port-forward
 			"podPlayStageParallelism":  16,
 			"nodePlayStageParallelism": 16,
-			"nodeLeaseParallelism":     16,
+			// A renewal holds nobody up but its own node, as on machines of their own, though the API server takes a second for each.
+			"nodeLeaseParallelism": 64,
 			// Without these workers kwok does not look at the pods of a node that is back until they change.
 			"podsOnNodeSyncParallelism": 4,
 		}),

@@ -33,6 +33,9 @@ type Options struct {
 	// RealKubelets prepares the API server for kubelets that are real: it authorizes them as nodes, and shows them a
 	// certificate, [Sandbox.KubeletClientCA], when it asks them for logs.
 	RealKubelets bool
+	// Restart has the scheduler and the controller started again when they end by themselves, as a kubelet does with the pods of
+	// a Deployment: a leader ends that cannot renew its lease for a while.
+	Restart bool
 	// Fleet is created before Start returns. nil means no nodes.
 	Fleet *Fleet
 }

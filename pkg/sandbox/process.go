@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -16,6 +16,7 @@ const (
 	defaultReadyTimeout = 60 * time.Second
 	readyPoll           = 50 * time.Millisecond
 	stopGrace           = 5 * time.Second
+	restartDelay        = time.Second
 )
 
 // ProcessSpec says how to run a child of the sandbox.
@@ -39,26 +40,35 @@ type ProcessSpec struct {
 	Start func(cmd *exec.Cmd) error
 	// ReadyTimeout bounds the wait for Ready. 0 means 60 s.
 	ReadyTimeout time.Duration
+	// Restart has it started again, by the same spec, a second after each end that nobody asked for, as a kubelet does. Each is
+	// reported as a crash.
+	Restart bool
 }
 
-// Process is a running child of the sandbox. It leads its own process group.
+// Process is a running child of the sandbox. It leads its own process group. One that is started again is the same Process.
 type Process struct {
-	name     string
+	name    string
+	port    int
+	log     string
+	pidFile string
+	done    chan struct{}
+	exit    error // how it ended last; read after done is closed
+
+	mu       sync.Mutex
 	pid      int
-	port     int
-	log      string
-	pidFile  string
 	started  time.Time
-	stopping atomic.Bool
-	done     chan struct{}
-	exit     error // how it ended; read after done is closed
+	stopping bool
 }
 
 // Name returns the name it was started under.
 func (p *Process) Name() string { return p.name }
 
 // PID returns its process id.
-func (p *Process) PID() int { return p.pid }
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid
+}
 
 // Port returns the port it serves on, 0 if none is known.
 func (p *Process) Port() int { return p.port }
@@ -69,10 +79,14 @@ func (p *Process) LogPath() string { return p.log }
 // LogTail returns the last lines of its log.
 func (p *Process) LogTail() string { return Tail(p.log) }
 
-// Started returns when it was started.
-func (p *Process) Started() time.Time { return p.started }
+// Started returns when it was started last.
+func (p *Process) Started() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.started
+}
 
-// Done is closed when it has ended.
+// Done is closed when it has ended, and is not started again.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait waits for its end and returns how it ended: nil for exit code 0.
@@ -84,9 +98,11 @@ func (p *Process) Wait() error {
 // Signal sends a signal to the process alone. An end that follows is not reported as a crash for the signals
 // that ask for an end: interrupt, terminate and kill.
 func (p *Process) Signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL:
-		p.stopping.Store(true)
+		p.stopping = true
 	}
 	if err := syscall.Kill(p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("sending %s to %s: %w", sig, p.name, err)
@@ -96,12 +112,28 @@ func (p *Process) Signal(sig syscall.Signal) error {
 
 // Kill ends the process and its children at once, as a crash of the machine would, and waits for the end.
 func (p *Process) Kill() error {
-	p.stopping.Store(true)
-	if err := syscall.Kill(-p.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("killing %s: %w", p.name, err)
+	if err := p.killGroup(); err != nil {
+		return err
 	}
 	<-p.done
 	return nil
+}
+
+func (p *Process) killGroup() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopping = true
+	if err := syscall.Kill(-p.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("killing %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// wasStopped reports whether somebody asked for its end.
+func (p *Process) wasStopped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stopping
 }
 
 // Stop asks the process to end, and kills it when it has not within 5 s.
@@ -116,19 +148,37 @@ func (p *Process) Stop() error {
 	return p.Kill() // also what it left in its group
 }
 
-// exitError describes the end of the process.
-func (p *Process) exitError(reason string) *ExitError {
-	return &ExitError{Name: p.name, Reason: reason, Log: p.log, Tail: p.LogTail()}
+// exitError says what became of the process, and how it ended, nil where it has not.
+func (p *Process) exitError(reason string, ended error) *ExitError {
+	out := &ExitError{Name: p.name, Reason: reason, Log: p.log, Tail: p.LogTail()}
+	var exit *exec.ExitError
+	if errors.As(ended, &exit) {
+		out.Code = exit.ExitCode()
+	}
+	return out
 }
 
-// launch starts the program of a spec with its files in the sandbox's directory. onExit is called once, when
-// it has ended.
+// launch starts the program of a spec with its files in the sandbox's directory. onExit is called each time it has ended.
 func launch(dir string, spec ProcessSpec, onExit func(*Process)) (*Process, error) {
 	p := &Process{
 		name: spec.Name, port: spec.Port,
 		log: logPath(dir, spec.Name), pidFile: pidPath(dir, spec.Name),
 		done: make(chan struct{}),
 	}
+	wait, err := p.run(dir, spec)
+	if err != nil {
+		return nil, err
+	}
+	again := func() (func() error, error) { return p.run(dir, spec) }
+	if !spec.Restart {
+		again = nil
+	}
+	go p.reap(wait, again, onExit)
+	return p, nil
+}
+
+// run starts the program, and returns what waits for its end.
+func (p *Process) run(dir string, spec ProcessSpec) (wait func() error, err error) {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", spec.Name, err)
@@ -142,19 +192,36 @@ func launch(dir string, spec ProcessSpec, onExit func(*Process)) (*Process, erro
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + filepath.Join(dir, "tmp")}, spec.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.mu.Lock() // nobody is to believe that it is stopped while it is started
+	defer p.mu.Unlock()
+	if p.stopping {
+		return nil, fmt.Errorf("starting %s: it is being stopped", spec.Name)
+	}
 	p.started = time.Now()
 	if err := start(cmd); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", spec.Name, err)
 	}
 	p.pid = cmd.Process.Pid
-	go p.reap(cmd.Wait, onExit)
-	return p, nil
+	return cmd.Wait, nil
 }
 
-// reap waits for the process by the function given and records its end.
-func (p *Process) reap(wait func() error, onExit func(*Process)) {
-	p.exit = wait()
-	_ = os.Remove(p.pidFile) // its id may be given to a stranger from now on
+// reap waits for the process by the function given, records its end, and starts it again if it is told how to.
+func (p *Process) reap(wait func() error, again func() (func() error, error), onExit func(*Process)) {
+	for {
+		p.exit = wait()
+		_ = os.Remove(p.pidFile) // its id may be given to a stranger from now on
+		if again == nil || p.wasStopped() {
+			break
+		}
+		onExit(p)
+		time.Sleep(restartDelay)
+		next, err := again()
+		if err != nil {
+			p.exit = err
+			break
+		}
+		wait = next
+	}
 	close(p.done)
 	onExit(p)
 }
@@ -177,9 +244,9 @@ func awaitReady(ctx context.Context, p *Process, spec ProcessSpec) error {
 		}
 		select {
 		case <-p.done:
-			return p.exitError("ended before it was ready, " + exitReason(p.exit))
+			return p.exitError("ended before it was ready, "+exitReason(p.exit), p.exit)
 		case <-ctx.Done():
-			return p.exitError(fmt.Sprintf("not ready after %s: %v", time.Since(p.started).Round(time.Second), err))
+			return p.exitError(fmt.Sprintf("not ready after %s: %v", time.Since(p.Started()).Round(time.Second), err), nil)
 		case <-time.After(readyPoll):
 		}
 	}

@@ -83,6 +83,60 @@ func TestAnEndThatWasAskedForIsNoCrash(t *testing.T) {
 	}
 }
 
+func TestOneThatIsToBeRestartedIs(t *testing.T) {
+	s := newTestSandbox(t)
+	turns := filepath.Join(t.TempDir(), "turns")
+	spec := shell("child", "echo turn >>"+turns+"; if [ $(wc -l <"+turns+") = 1 ]; then exit 2; fi; sleep 100")
+	spec.Restart = true
+	p, err := s.StartProcess(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exit *ExitError
+	if err := <-s.Err(); !errors.As(err, &exit) || !exit.Panicked() {
+		t.Errorf("got %v, want the exit code of a panic", err)
+	}
+	ran := func() int {
+		written, err := os.ReadFile(turns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(written), "turn")
+	}
+	for deadline := time.Now().Add(10 * time.Second); ran() < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it was not started again")
+		}
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if Alive(p.PID()) {
+		t.Error("the second one still runs")
+	}
+	if got := ran(); got != 2 {
+		t.Errorf("it ran %d times, want 2", got)
+	}
+}
+
+// TestAnEndIsNotUndone kills one while it is about to be started again.
+func TestAnEndIsNotUndone(t *testing.T) {
+	s := newTestSandbox(t)
+	spec := shell("child", "exit 1")
+	spec.Restart = true
+	p, err := s.StartProcess(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-s.Err()
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if !p.ended() {
+		t.Error("it is not over")
+	}
+}
+
 func TestStartProcessFailsWhenTheChildDoesNotBecomeReady(t *testing.T) {
 	never := func(context.Context) error { return errors.New("nobody answers") }
 	tests := map[string]struct {

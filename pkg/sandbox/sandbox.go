@@ -189,11 +189,11 @@ func (s *Sandbox) add(p *Process) {
 // exited reports the end of a process that nobody asked for. A full channel drops it: somebody who does not
 // read sixteen crashes will not miss the next.
 func (s *Sandbox) exited(p *Process) {
-	if p.stopping.Load() {
+	if p.wasStopped() {
 		return
 	}
 	select {
-	case s.errs <- p.exitError("ended without being told to, " + exitReason(p.exit)):
+	case s.errs <- p.exitError("ended without being told to, "+exitReason(p.exit), p.exit):
 	default:
 	}
 }

@@ -69,7 +69,7 @@ func (s *Sandbox) StartScheduler(ctx context.Context, o SchedulerOptions) (*Proc
 		return nil, err
 	}
 	p, err := s.StartProcess(ctx, ProcessSpec{
-		Name: o.Name, Path: program.binary, Port: port,
+		Name: o.Name, Path: program.binary, Port: port, Restart: s.options.Restart,
 		Args: append([]string{
 			"--config=" + config,
 			"--authentication-kubeconfig=" + program.kubeconfig,

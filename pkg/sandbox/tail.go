@@ -46,7 +46,14 @@ type ExitError struct {
 	Log string
 	// Tail is the end of its log at that time.
 	Tail string
+	// Code is its exit code, 0 where it has none that is known, -1 where a signal ended it.
+	Code int
 }
+
+// Panicked reports whether the process ended as a Go program does that nobody recovered (runtime, "exit code 2").
+func (e *ExitError) Panicked() bool { return e.Code == codeOfPanic }
+
+const codeOfPanic = 2
 
 // Error returns the name, the reason and the end of the log, over several lines.
 func (e *ExitError) Error() string {

@@ -68,7 +68,7 @@ func (c *Cluster) Parallel() {
 
 // Main starts the cluster, runs the tests on it, stops it and ends the process, as TestMain does.
 func (c *Cluster) Main(m *testing.M) {
-	options := sandbox.Options{BinDir: c.Tools, ControllerManager: true, Kwok: true, Fleet: &c.Fleet}
+	options := sandbox.Options{BinDir: c.Tools, ControllerManager: true, Kwok: true, Fleet: &c.Fleet, Restart: true}
 	os.Exit(sandboxtest.Main(m, options, c.prepare)) //nolint:forbidigo // it is what TestMain does
 }
 

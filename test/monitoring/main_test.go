@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 	w.cards.Store(busyCard)
 	w.exporters = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { fmt.Fprint(out, w.cards.Load()) }))
 	w.extender = httptest.NewServer(http.HandlerFunc(w.extend))
-	options := sandbox.Options{ControllerManager: true, Kwok: true, Fleet: &fleet}
+	options := sandbox.Options{ControllerManager: true, Kwok: true, Fleet: &fleet, Restart: true}
 	os.Exit(sandboxtest.Main(m, options, w.prepare))
 }
 

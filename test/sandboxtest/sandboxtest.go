@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -40,7 +41,27 @@ func run(tests Tests, options sandbox.Options, prepare Prepare) (code int, err e
 	if err != nil {
 		return 1, err
 	}
-	return tests.Run(), nil
+	code = tests.Run()
+	return code, ends(cluster.Err(), os.Stderr)
+}
+
+// ends tells of the programs that ended by themselves, which often is why a test failed. The error is of those that panicked: where they
+// are started again nothing else may show it.
+func ends(crashes <-chan error, out io.Writer) error {
+	var panics []error
+	for {
+		select {
+		case err := <-crashes:
+			var exit *sandbox.ExitError
+			if errors.As(err, &exit) && exit.Panicked() {
+				panics = append(panics, fmt.Errorf("a program panicked: %w", err))
+				continue
+			}
+			fmt.Fprintln(out, "a program ended by itself:", err)
+		default:
+			return errors.Join(panics...)
+		}
+	}
 }
 
 // start returns the sandbox even when preparing it failed, for it has to be stopped.

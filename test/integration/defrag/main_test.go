@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		NamePrefix: "node", Count: 3, GPUsPerNode: 8, GPUType: "A100-80G", Interconnect: "nvlink",
 		GPUMemory: resource.MustParse("80Gi"), CPU: resource.MustParse("64"), Memory: resource.MustParse("512Gi"), Pods: 110,
 	}}}
-	os.Exit(sandboxtest.Main(m, sandbox.Options{ControllerManager: true, Kwok: true, Fleet: &fleet}, prepare))
+	os.Exit(sandboxtest.Main(m, sandbox.Options{ControllerManager: true, Kwok: true, Fleet: &fleet, Restart: true}, prepare))
 }
 
 func prepare(ctx context.Context, cluster *sandbox.Sandbox) (err error) {

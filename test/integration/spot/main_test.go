@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		NamePrefix: "steady", Pool: "steady", Count: 1, GPUsPerNode: 8, GPUType: "A100-80G", Interconnect: "nvlink",
 		GPUMemory: resource.MustParse("80Gi"), CPU: resource.MustParse("64"), Memory: resource.MustParse("512Gi"), Pods: 110,
 	}}}
-	code := sandboxtest.Main(m, sandbox.Options{ControllerManager: true, Kwok: true, Fleet: &fleet}, prepare)
+	code := sandboxtest.Main(m, sandbox.Options{ControllerManager: true, Kwok: true, Fleet: &fleet, Restart: true}, prepare)
 	service.Close()
 	os.Exit(code)
 }
