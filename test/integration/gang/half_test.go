@@ -30,6 +30,15 @@ func (e *env) controlled() func(*corev1.Pod) {
 	}
 }
 
+// allTold waits until all of some pods are told that they wait. What the scheduler tells one that is bound before that would write over
+// when it was bound, as no kubelet is here to say it again.
+func (e *env) allTold(text string, pods ...string) {
+	e.Helper()
+	for _, pod := range pods {
+		e.waitTold(pod, text)
+	}
+}
+
 // TestHalfAGangEnds that a leader left which died between two bindings, when another pod has the place of the rest: here the
 // administrator binds. It says why, and the other member waits.
 func TestHalfAGangEnds(t *testing.T) {
@@ -45,7 +54,7 @@ func TestHalfAGangEnds(t *testing.T) {
 	controlled := e.controlled()
 	e.member("g", "bound", controlled)
 	e.member("g", "rest", controlled)
-	e.waitTold("rest", "room for 1 of 2 members now")
+	e.allTold("room for 1 of 2 members now", "bound", "rest")
 	free := map[string]string{"gang-01": "gang-02", "gang-02": "gang-01"}[other.Spec.NodeName]
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "bound"}, Target: corev1.ObjectReference{Kind: "Node", Name: free}}
 	if err := pods.Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
@@ -77,7 +86,7 @@ func TestHalfAGangEndsThoughAMemberIsMadeAgain(t *testing.T) {
 	controlled := e.controlled()
 	e.member("g", "bound", controlled)
 	e.member("g", "rest", controlled)
-	e.waitTold("rest", "room for 1 of 2 members now")
+	e.allTold("room for 1 of 2 members now", "bound", "rest")
 	free := map[string]string{"gang-01": "gang-02", "gang-02": "gang-01"}[other.Spec.NodeName]
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "bound"}, Target: corev1.ObjectReference{Kind: "Node", Name: free}}
 	if err := pods.Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
@@ -154,7 +163,7 @@ func TestTheNextLeaderCompletesAGangFirst(t *testing.T) {
 	controlled := e.controlled()
 	e.member("g", "bound", controlled)
 	e.member("g", "rest", controlled)
-	e.waitTold("rest", "room for 0 of 2 members now")
+	e.allTold("room for 0 of 2 members now", "bound", "rest")
 	node := e.nodeOf("one")
 	if err := cluster.Scheduler.Kill(); err != nil {
 		t.Fatal(err)
@@ -180,7 +189,7 @@ func TestAPartOfAGangEndsUnderANewLeader(t *testing.T) {
 	for _, name := range []string{"bound", "rest", "more"} {
 		e.member("g", name, controlled)
 	}
-	e.waitTold("rest", "room for 0 of 2 members now")
+	e.allTold("room for 0 of 2 members now", "bound", "rest", "more")
 	if err := cluster.Scheduler.Kill(); err != nil {
 		t.Fatal(err)
 	}
