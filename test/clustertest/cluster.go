@@ -57,11 +57,13 @@ func NodesWith8GPUs(prefix string, count int) sandbox.NodeGroup {
 	}
 }
 
-// Parallel has as many tests run side by side as there are pools: most of their time they wait for Kubernetes. It is called
-// before Main.
+// sideBySide is how many tests two cores keep up with, beside another package: forty make each other late.
+const sideBySide = 20
+
+// Parallel has tests run side by side: most of their time they wait for Kubernetes. It is called before Main.
 func (c *Cluster) Parallel() {
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(len(c.Fleet.Groups))); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(min(sideBySide, len(c.Fleet.Groups)))); err != nil {
 		panic(err) //nolint:forbidigo // TestMain has nobody to return it to
 	}
 }
