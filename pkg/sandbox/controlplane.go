@@ -217,18 +217,17 @@ func (s *Sandbox) stopControlPlane() error {
 	if s.plane == nil {
 		return nil
 	}
+	var killed []error
 	for _, name := range []string{nameAPIServer, nameEtcd} {
 		if p := s.Process(name); p != nil {
-			if err := p.Kill(); err != nil {
-				return err
-			}
+			killed = append(killed, p.Kill())
 		}
 	}
 	// envtest may not have noticed their end yet, and then finds it out by a signal that it cannot send.
 	if err := s.plane.Stop(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stopping the control plane: %w", err)
+		killed = append(killed, fmt.Errorf("stopping the control plane: %w", err))
 	}
-	return nil
+	return errors.Join(killed...)
 }
 
 // unlimited removes the client's own rate limit: the API server's is the one that counts here.

@@ -40,8 +40,8 @@ type ProcessSpec struct {
 	Start func(cmd *exec.Cmd) error
 	// ReadyTimeout bounds the wait for Ready. 0 means 60 s.
 	ReadyTimeout time.Duration
-	// Restart has it started again, by the same spec, a second after each end that nobody asked for, as a kubelet does. Each is
-	// reported as a crash.
+	// Restart has it started again, by the same spec, a second after each end that nobody asked for, as a kubelet does, once it was
+	// ready. Each is reported as a crash.
 	Restart bool
 }
 
@@ -57,6 +57,7 @@ type Process struct {
 	mu       sync.Mutex
 	pid      int
 	started  time.Time
+	ready    bool // it was, once
 	stopping bool
 }
 
@@ -129,6 +130,19 @@ func (p *Process) killGroup() error {
 	return nil
 }
 
+// isToRun reports whether its end is to be undone: not where somebody asked for it, nor of what never was ready, whose start fails.
+func (p *Process) isToRun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready && !p.stopping
+}
+
+func (p *Process) becameReady() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready = true
+}
+
 // wasStopped reports whether somebody asked for its end.
 func (p *Process) wasStopped() bool {
 	p.mu.Lock()
@@ -148,11 +162,16 @@ func (p *Process) Stop() error {
 	return p.Kill() // also what it left in its group
 }
 
-// exitError says what became of the process, and how it ended, nil where it has not.
-func (p *Process) exitError(reason string, ended error) *ExitError {
-	out := &ExitError{Name: p.name, Reason: reason, Log: p.log, Tail: p.LogTail()}
+// exitError says what became of the process.
+func (p *Process) exitError(reason string) *ExitError {
+	return &ExitError{Name: p.name, Reason: reason, Log: p.log, Tail: p.LogTail()}
+}
+
+// endError says how the process ended, once it has.
+func (p *Process) endError(what string) *ExitError {
+	out := p.exitError(what + ", " + exitReason(p.exit))
 	var exit *exec.ExitError
-	if errors.As(ended, &exit) {
+	if errors.As(p.exit, &exit) {
 		out.Code = exit.ExitCode()
 	}
 	return out
@@ -163,7 +182,7 @@ func launch(dir string, spec ProcessSpec, onExit func(*Process)) (*Process, erro
 	p := &Process{
 		name: spec.Name, port: spec.Port,
 		log: logPath(dir, spec.Name), pidFile: pidPath(dir, spec.Name),
-		done: make(chan struct{}),
+		done: make(chan struct{}), ready: spec.Ready == nil,
 	}
 	wait, err := p.run(dir, spec)
 	if err != nil {
@@ -210,7 +229,7 @@ func (p *Process) reap(wait func() error, again func() (func() error, error), on
 	for {
 		p.exit = wait()
 		_ = os.Remove(p.pidFile) // its id may be given to a stranger from now on
-		if again == nil || p.wasStopped() {
+		if again == nil || !p.isToRun() {
 			break
 		}
 		onExit(p)
@@ -240,13 +259,14 @@ func awaitReady(ctx context.Context, p *Process, spec ProcessSpec) error {
 	for {
 		err := spec.Ready(ctx)
 		if err == nil {
+			p.becameReady()
 			return nil
 		}
 		select {
 		case <-p.done:
-			return p.exitError("ended before it was ready, "+exitReason(p.exit), p.exit)
+			return p.endError("ended before it was ready")
 		case <-ctx.Done():
-			return p.exitError(fmt.Sprintf("not ready after %s: %v", time.Since(p.Started()).Round(time.Second), err), nil)
+			return p.exitError(fmt.Sprintf("not ready after %s: %v", time.Since(p.Started()).Round(time.Second), err))
 		case <-time.After(readyPoll):
 		}
 	}

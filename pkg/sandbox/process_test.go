@@ -137,6 +137,18 @@ func TestAnEndIsNotUndone(t *testing.T) {
 	}
 }
 
+// TestAFailedStartIsNoCrashLoop: one that cannot start fails at once, and says how it ended.
+func TestAFailedStartIsNoCrashLoop(t *testing.T) {
+	s := newTestSandbox(t)
+	spec := shell("child", "echo bad flag; exit 1")
+	spec.Restart = true
+	spec.Ready = func(context.Context) error { return errors.New("nobody answers") }
+	p, err := s.StartProcess(t.Context(), spec)
+	if err == nil || !strings.Contains(err.Error(), "exit status 1") || !strings.Contains(err.Error(), "bad flag") {
+		t.Errorf("got process %v, error %v, want one that says how it ended", p, err)
+	}
+}
+
 func TestStartProcessFailsWhenTheChildDoesNotBecomeReady(t *testing.T) {
 	never := func(context.Context) error { return errors.New("nobody answers") }
 	tests := map[string]struct {

@@ -193,7 +193,7 @@ func (s *Sandbox) exited(p *Process) {
 		return
 	}
 	select {
-	case s.errs <- p.exitError("ended without being told to, "+exitReason(p.exit), p.exit):
+	case s.errs <- p.endError("ended without being told to"):
 	default:
 	}
 }
