@@ -57,7 +57,7 @@ func (s *search) blockers(verdict string) []Finding {
 // beyondNodes is what the scheduler says and the nodes do not show. When a node would take the pod by all that they
 // show, it is the cause; with nothing of that kind left, the scheduler has not tried since there is room.
 func (s *search) beyondNodes(verdict string, fewest int) []Finding {
-	out := findings(verdict, s.facts.Job.Namespace, s.unseen())
+	out := s.withKeepers(findings(verdict, s.facts.Job.Namespace, s.unseen()))
 	if len(out) > 0 || fewest > 0 {
 		return out
 	}

@@ -112,13 +112,15 @@ const (
 const (
 	PodAffinity     Cause = "PodAffinity"
 	PodAntiAffinity Cause = "PodAntiAffinity"
-	TopologySpread  Cause = "TopologySpread"
-	HostPort        Cause = "HostPort"
-	VolumeMissing   Cause = "VolumeMissing"
-	VolumeUnbound   Cause = "VolumeUnbound"
-	VolumeElsewhere Cause = "VolumeElsewhere"
-	VolumeLimit     Cause = "VolumeLimit"
-	DeviceClaim     Cause = "DeviceClaim"
+	// AntiAffinityOfOthers is about nodes that pods which are there keep the job from.
+	AntiAffinityOfOthers Cause = "AntiAffinityOfOthers"
+	TopologySpread       Cause = "TopologySpread"
+	HostPort             Cause = "HostPort"
+	VolumeMissing        Cause = "VolumeMissing"
+	VolumeUnbound        Cause = "VolumeUnbound"
+	VolumeElsewhere      Cause = "VolumeElsewhere"
+	VolumeLimit          Cause = "VolumeLimit"
+	DeviceClaim          Cause = "DeviceClaim"
 	// KeptWhole is about idle nodes that only pods which take a whole one get.
 	KeptWhole Cause = "KeptWhole"
 	// PromisedToFirst is about room that a job which comes first was promised, WaitingForPromise that job.

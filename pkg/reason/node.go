@@ -107,11 +107,19 @@ var OfNodes = []*Reason{
 		},
 	},
 	{
-		Text: "node(s) didn't match pod anti-affinity rules", Also: []Text{"node(s) didn't satisfy existing pods anti-affinity rules"}, Cause: PodAntiAffinity,
+		Text: "node(s) didn't match pod anti-affinity rules", Cause: PodAntiAffinity,
 		Says: "pods that must not share a node with the job are on the nodes that could take it",
 		Advice: []Advice{
 			waiting("wait until they end, or nodes are added"),
 			{Action: Resubmit, Field: "spec.affinity.podAntiAffinity", Text: "delete the job, make the anti-affinity preferred, and submit it again"},
+		},
+	},
+	{
+		Text: "node(s) didn't satisfy existing pods anti-affinity rules", Cause: AntiAffinityOfOthers,
+		Says: "pods that are on the nodes, or near them, want no pod like this one beside them",
+		Advice: []Advice{
+			{Action: AskAdministrators, Text: "ask the administrators whose pods they are: those with a required podAntiAffinity that selects this job"},
+			waiting("wait until they end"),
 		},
 	},
 	SpreadTooUnevenly,

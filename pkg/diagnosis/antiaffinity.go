@@ -1,0 +1,145 @@
+package diagnosis
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// keeper is a pod that holds an anti-affinity against another one, and where.
+type keeper struct {
+	pod        *corev1.Pod
+	key, value string
+	// nodes are those of the pod's pool and type that it keeps the other one from.
+	nodes []string
+}
+
+// withKeepers names the pods that keep this one from nodes, in place of what the scheduler's words alone tell: those do not say
+// whose anti-affinity it is. What they say stands where no such pod is seen.
+func (s *search) withKeepers(findings []Finding) []Finding {
+	at := slices.IndexFunc(findings, func(f Finding) bool { return f.Cause == reason.AntiAffinityOfOthers })
+	if at < 0 {
+		return findings
+	}
+	keepers := s.keepers()
+	if len(keepers) == 0 {
+		return findings
+	}
+	first, nodes := keepers[0], map[string]bool{}
+	for _, k := range keepers {
+		for _, name := range k.nodes {
+			nodes[name] = true
+		}
+	}
+	out := &findings[at]
+	out.Nodes, out.Examples = len(nodes), first.nodes[:min(len(first.nodes), mostListed)]
+	name := first.pod.Namespace + "/" + first.pod.Name
+	out.Says = phrase.Of("pod %s holds an anti-affinity against this job on all nodes with %s=%s", name, first.key, first.value)
+	if len(keepers) > 1 {
+		out.Says = out.Says.And(", the first of %d such pods", len(keepers))
+	}
+	out.Steps = append([]Step{s.askKeeper(first.pod)}, waiting("wait until it ends"))
+	return findings
+}
+
+// askKeeper is what to do about a pod that keeps this one from nodes. Of one's own job nothing would help.
+func (s *search) askKeeper(pod *corev1.Pod) Step {
+	show := "kubectl get pod " + pod.Name + " -n " + pod.Namespace + " -o yaml"
+	if job := pod.Labels[names.LabelJob]; pod.Namespace == s.facts.Job.Namespace && job != "" {
+		end := "gpuctl delete " + job + " -n " + pod.Namespace
+		return Step{Action: reason.Inspect, Kind: "Pod", Name: pod.Name, Command: end,
+			Says: phrase.Of("end it, if it may end: %s. Nothing of this job has to change", end)}
+	}
+	return Step{Action: reason.AskAdministrators, Kind: "Pod", Name: pod.Namespace + "/" + pod.Name, Command: show,
+		Says: phrase.Of("ask the owner of namespace %s, or the administrators, to take it away: %s. Nothing of this job has to change", pod.Namespace, show)}
+}
+
+// keepers are the pods whose required anti-affinity keeps the pod from nodes of its pool and type, those from the most nodes first,
+// and those of other namespaces before its own.
+func (s *search) keepers() []keeper {
+	pod := s.request.Pod
+	domains := map[string]map[string]string{} // the labels of nodes, by name
+	for i := range s.facts.Cluster.Nodes {
+		domains[s.facts.Cluster.Nodes[i].Name] = s.facts.Cluster.Nodes[i].Labels
+	}
+	var out []keeper
+	for i := range s.facts.Cluster.Pods {
+		holder := &s.facts.Cluster.Pods[i]
+		if holder.Spec.Affinity == nil || holder.Spec.Affinity.PodAntiAffinity == nil {
+			continue
+		}
+		for j := range holder.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			term := &holder.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[j]
+			value, ok := domains[holder.Spec.NodeName][term.TopologyKey]
+			if !ok || !s.selects(term, holder.Namespace, pod) {
+				continue
+			}
+			if nodes := s.within(term.TopologyKey, value); len(nodes) > 0 {
+				out = append(out, keeper{pod: holder, key: term.TopologyKey, value: value, nodes: nodes})
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b keeper) int {
+		return cmp.Or(cmp.Compare(len(b.nodes), len(a.nodes)), compareBool(a.pod.Namespace == pod.Namespace, b.pod.Namespace == pod.Namespace))
+	})
+	return out
+}
+
+// compareBool puts what is not so first.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// within are the nodes of the pod's pool and type that have a label.
+func (s *search) within(key, value string) []string {
+	var out []string
+	for i := range s.judged {
+		if got, ok := s.judged[i].node.Labels[key]; ok && got == value {
+			out = append(out, s.judged[i].node.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// selects reports whether a term of a pod of a namespace selects another pod. Where nothing tells the labels of that one's
+// namespace, a selector of namespaces is taken to select it, as the scheduler has said that some pod does.
+func (s *search) selects(term *corev1.PodAffinityTerm, namespace string, pod *corev1.Pod) bool {
+	if !matches(term.LabelSelector, pod.Labels) {
+		return false
+	}
+	if term.NamespaceSelector == nil && len(term.Namespaces) == 0 {
+		return namespace == pod.Namespace
+	}
+	if slices.Contains(term.Namespaces, pod.Namespace) {
+		return true
+	}
+	if term.NamespaceSelector == nil {
+		return false
+	}
+	for i := range s.facts.Space.Namespaces {
+		if of := &s.facts.Space.Namespaces[i]; of.Name == pod.Namespace {
+			return matches(term.NamespaceSelector, of.Labels)
+		}
+	}
+	return true
+}
+
+func matches(selector *metav1.LabelSelector, of map[string]string) bool {
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && s.Matches(labels.Set(of))
+}
