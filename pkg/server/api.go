@@ -120,6 +120,8 @@ func (s *Server) operation(r route, hasBody bool) huma.Operation {
 		OperationID: r.id, Method: r.method, Path: r.path, Tags: []string{r.tag},
 		Summary: r.summary, Description: r.detail, DefaultStatus: r.status, MaxBodyBytes: s.options.MaxBody,
 		Responses: map[string]*huma.Response{},
+		// The body was read before, in [Server.weighed]. huma would leave a deadline of its own on the connection, of 5 seconds.
+		BodyReadTimeout: -1,
 	}
 	if !r.public {
 		op.Security = []map[string][]string{{bearer: {}}}

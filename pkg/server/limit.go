@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/cache"
+
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 // limiter bounds how many requests each caller makes, and each address before it is known who calls.
@@ -43,7 +45,7 @@ func (l *limiter) perCaller(next http.Handler) http.Handler {
 
 func (l *limiter) perAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l.take(w, r, next, "address "+hostOf(r.RemoteAddr), addressFactor)
+		l.take(w, r, next, "address "+serving.HostOf(r.RemoteAddr), addressFactor)
 	})
 }
 
@@ -56,7 +58,7 @@ func (l *limiter) take(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	reservation.Cancel()
-	if !holding(r.Context()) {
+	if !serving.HoldRefusal(r.Context()) {
 		return
 	}
 	seconds := int(math.Ceil(delay.Seconds()))

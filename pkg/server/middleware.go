@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"g8s.host/gpu-scheduler/pkg/server/access"
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 // What a request carries in its context.
@@ -52,6 +53,7 @@ func (s *Server) build() (http.Handler, error) {
 	handler = limits.perAddress(handler)
 	handler = s.bounded(handler)
 	handler = crossOrigin(handler, s.options.Origins)
+	handler = serving.Answered(serving.ReadInTime(handler), s.unanswered)
 	handler = s.measured(handler, mux)
 	return s.identified(slashed(handler)), nil
 }
@@ -85,6 +87,21 @@ func (s *Server) identified(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
+
+// unanswered answers for a handler that has not.
+func (s *Server) unanswered(w http.ResponseWriter, r *http.Request, begun bool) {
+	if !begun {
+		writeFailure(w, r, &unavailableError{"the connection has ended: nothing was done, send it again on another one"})
+		return
+	}
+	if r.Context().Err() == nil {
+		s.options.Log.ErrorContext(r.Context(), "A request was not answered", "requestId", requestID(r.Context()), "path", r.URL.Path)
+	}
+	writeFailure(w, r, errUnanswered)
+}
+
+// errUnanswered says that a request ended without an answer.
+var errUnanswered = errors.New("no answer")
 
 // answerTimeout bounds every answer that is no stream; a stream moves it with each message.
 const answerTimeout = time.Minute

@@ -27,6 +27,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
 	"g8s.host/gpu-scheduler/pkg/server/access"
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 // Options say how a Server serves. The zero value of each field has a safe default.
@@ -182,30 +183,23 @@ const (
 	readTimeout   = 30 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
-	// maxParallel is how many requests one connection of HTTP/2 carries at a time, and maxUnread how much of them is
-	// taken in before it is read.
-	maxParallel = 100
-	maxUnread   = 256 << 10
+	// maxConnections is how many are open at once.
+	maxConnections = 4096
 )
 
 // Serve answers requests on a listener, with TLS unless the configuration is nil, until ctx ends. Then it takes no
 // more, ends the streams, and lets requests in flight finish, so that a write that was accepted is carried out.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, secure *tls.Config) error {
-	known := newConnections(maxConnections, s.options.Now)
 	server := &http.Server{
-		Handler:           abandoning(s.handler),
+		Handler:           s.handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ConnState:         known.changed,
-		ConnContext:       known.from.connected,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxParallel, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
-		},
-		TLSConfig: secure,
-		ErrorLog:  slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+		TLSConfig:         secure,
+		ErrorLog:          slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
 	}
+	serving.Bound(server, maxConnections, s.options.Now)
 	ended := make(chan error, 1)
 	go func() {
 		if secure != nil {

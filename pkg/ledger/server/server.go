@@ -32,6 +32,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	"g8s.host/gpu-scheduler/pkg/ledger/store"
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 const (
@@ -77,7 +78,16 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET "+ledger.APIRoot+"jobs/{namespace}/{uid}", h.answer(h.job))
 	mux.HandleFunc("GET "+ledger.APIRoot+"runs", h.answer(h.runs))
 	mux.HandleFunc("GET "+ledger.APIRoot+"output/{namespace}/{job}", h.answer(h.output))
-	return o.Gate.identified(mux)
+	return serving.Answered(serving.ReadInTime(o.Gate.identified(mux)), unanswered)
+}
+
+// unanswered answers for a handler that has not.
+func unanswered(w http.ResponseWriter, _ *http.Request, begun bool) {
+	if begun {
+		reply(w, http.StatusInternalServerError, ledger.Failure{Error: "the question was not answered: ask again"})
+		return
+	}
+	reply(w, http.StatusServiceUnavailable, ledger.Failure{Error: "the connection has ended: ask again on another one"})
 }
 
 // failure is an answer that is an error.

@@ -1,4 +1,4 @@
-package server
+package serving
 
 import (
 	"net"
@@ -7,8 +7,23 @@ import (
 	"time"
 )
 
-// maxConnections is how many connections are open at once, each some tens of kilobytes.
-const maxConnections = 4096
+const (
+	// maxParallel is how many requests one connection of HTTP/2 carries at a time, and maxUnread how much of them is
+	// taken in before it is read.
+	maxParallel = 100
+	maxUnread   = 256 << 10
+)
+
+// Bound keeps a server, which is yet to serve, to so many connections at once, each some tens of kilobytes, and cuts those on which
+// more is taken back than by anybody who wants answers.
+func Bound(server *http.Server, most int, clock func() time.Time) {
+	known := newConnections(most, clock)
+	server.Handler = abandoning(server.Handler)
+	server.ConnState, server.ConnContext = known.changed, known.from.connected
+	server.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: maxParallel, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
+	}
+}
 
 // connections keeps those that are open to so many. One more closes one that is idle, of the address that has most of
 // them: who opens thousands loses their own, and everybody else still gets in. Nor does an address open more in a second
@@ -36,7 +51,7 @@ func (c *connections) changed(connection net.Conn, state http.ConnState) {
 
 // note counts a connection by its state, and returns which connection to close, if one is too many.
 func (c *connections) note(connection net.Conn, state http.ConnState) (chosen net.Conn) {
-	host := hostOf(connection.RemoteAddr().String())
+	host := HostOf(connection.RemoteAddr().String())
 	if state == http.StateNew && !c.from.mayConnect(host) {
 		return connection
 	}
@@ -101,8 +116,8 @@ func hangUp(connection net.Conn) {
 	_ = connection.Close() // the client gets nothing that an error could have spared it
 }
 
-// hostOf is an address without its port.
-func hostOf(address string) string {
+// HostOf is an address without its port.
+func HostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return address

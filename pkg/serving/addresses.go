@@ -1,4 +1,4 @@
-package server
+package serving
 
 import (
 	"context"
@@ -33,6 +33,9 @@ const (
 	// these reasons.
 	probation     = 10 * time.Second
 	probationRate = 5
+	// maxAddresses is how many addresses are remembered, and idleAddress for how long.
+	maxAddresses = 16384
+	idleAddress  = 10 * time.Minute
 )
 
 // addresses is what is known of those who connect, by where they come from: all there is before it is known who calls.
@@ -53,13 +56,13 @@ type address struct {
 }
 
 func newAddresses(clock func() time.Time) *addresses {
-	return &addresses{now: clock, known: cache.NewLRUExpireCache(maxBuckets)}
+	return &addresses{now: clock, known: cache.NewLRUExpireCache(maxAddresses)}
 }
 
 func (a *addresses) of(host string) *address {
 	if known, ok := a.known.Get(host); ok {
 		if from, ok := known.(*address); ok {
-			a.known.Add(host, from, idleBucket)
+			a.known.Add(host, from, idleAddress)
 			return from
 		}
 	}
@@ -68,7 +71,7 @@ func (a *addresses) of(host string) *address {
 		onProbation: rate.NewLimiter(probationRate, probationRate),
 		abandoned:   rate.NewLimiter(abandonFactor*abandonRate, abandonFactor*abandonBurst),
 	}
-	a.known.Add(host, from, idleBucket)
+	a.known.Add(host, from, idleAddress)
 	return from
 }
 
@@ -125,7 +128,7 @@ func peerOf(ctx context.Context) *peer {
 func (p *peer) abandon() {
 	now := p.addresses.now()
 	p.addresses.mu.Lock()
-	few := p.addresses.of(hostOf(p.RemoteAddr().String())).abandoned.AllowN(now, 1)
+	few := p.addresses.of(HostOf(p.RemoteAddr().String())).abandoned.AllowN(now, 1)
 	p.addresses.mu.Unlock()
 	if !p.abandoned.AllowN(now, 1) || !few {
 		p.cut()
@@ -134,7 +137,7 @@ func (p *peer) abandon() {
 
 // cut closes the connection at once, and puts its address on probation.
 func (p *peer) cut() {
-	host := hostOf(p.RemoteAddr().String())
+	host := HostOf(p.RemoteAddr().String())
 	p.addresses.mu.Lock()
 	p.addresses.of(host).cut = p.addresses.now()
 	p.addresses.mu.Unlock()
@@ -145,7 +148,7 @@ func (p *peer) cut() {
 // back before its turn came costs nothing more.
 func abandoning(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Err() == nil {
+		if r.ProtoMajor < 2 || r.Context().Err() == nil {
 			next.ServeHTTP(w, r)
 		}
 		if on := peerOf(r.Context()); on != nil && r.ProtoMajor >= 2 && r.Context().Err() != nil {
@@ -154,14 +157,14 @@ func abandoning(next http.Handler) http.Handler {
 	})
 }
 
-// holding waits before a request is refused of which there were too many. It says whether there is still somebody to tell:
+// HoldRefusal waits before a request is refused of which there were too many. It says whether there is still somebody to tell:
 // of an address of which too many wait, the connection is cut.
-func holding(ctx context.Context) bool {
+func HoldRefusal(ctx context.Context) bool {
 	on := peerOf(ctx)
 	if on == nil {
 		return true
 	}
-	release, ok := on.addresses.hold(hostOf(on.RemoteAddr().String()))
+	release, ok := on.addresses.hold(HostOf(on.RemoteAddr().String()))
 	if !ok {
 		on.cut()
 		return false

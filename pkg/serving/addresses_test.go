@@ -1,4 +1,4 @@
-package server
+package serving
 
 import (
 	"bytes"
@@ -17,15 +17,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// serving is an HTTP server with the bounds of connections, and nothing behind them.
-func serving(t *testing.T, clock func() time.Time, answer http.HandlerFunc) *httptest.Server {
+// bounded is an HTTP server with the bounds of connections, and nothing behind them.
+func bounded(t *testing.T, clock func() time.Time, answer http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	known := newConnections(maxConnections, clock)
-	server := httptest.NewUnstartedServer(abandoning(answer))
+	server := httptest.NewUnstartedServer(answer)
 	server.EnableHTTP2 = true
-	server.Config.ConnContext = known.from.connected
-	server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxParallel}
-	server.Config.ConnState = known.changed
+	Bound(server.Config, 4096, clock)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server
@@ -74,7 +71,7 @@ func streams(t *testing.T, server *httptest.Server, count int, then func(*http2.
 // before it is taken back, as on a machine that is busy with the client: such a one is no more than any other request.
 func TestWhoTakesBackWhatTheyAskIsCut(t *testing.T) {
 	var begun atomic.Int64
-	server := serving(t, time.Now, func(_ http.ResponseWriter, r *http.Request) {
+	server := bounded(t, time.Now, func(_ http.ResponseWriter, r *http.Request) {
 		begun.Add(1)
 		<-r.Context().Done()
 	})
@@ -109,7 +106,7 @@ func TestWhoTakesBackWhatTheyAskIsCut(t *testing.T) {
 
 // TestWhoLeavesAPageIsNotCut: a browser takes back all that it has open, and asks again.
 func TestWhoLeavesAPageIsNotCut(t *testing.T) {
-	server := serving(t, time.Now, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	server := bounded(t, time.Now, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	open := make([]uint32, 0, maxParallel)
 	err := streams(t, server, abandonBurst, func(framer *http2.Framer, stream uint32) error {
 		if open = append(open, stream); len(open) < maxParallel {
@@ -213,18 +210,19 @@ func TestRefusalsWait(t *testing.T) {
 	if a.held != 0 || a.of("10.0.0.1").held != 0 {
 		t.Errorf("%d refusals are counted that do not wait", a.held)
 	}
-	limits := newLimiter(1, 1)
-	server := serving(t, time.Now, limits.perAddress(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP)
-	for range 1 + addressFactor {
-		began := time.Now()
-		response, err := server.Client().Get(server.URL) //nolint:noctx // it ends soon
-		if err != nil {
-			t.Fatal(err)
+	server := bounded(t, time.Now, func(w http.ResponseWriter, r *http.Request) {
+		if HoldRefusal(r.Context()) {
+			w.WriteHeader(http.StatusTooManyRequests)
 		}
-		_ = response.Body.Close()
-		if response.StatusCode == http.StatusTooManyRequests && time.Since(began) < refusalDelay {
-			t.Errorf("refused after %s, want %s", time.Since(began), refusalDelay)
-		}
+	})
+	began := time.Now()
+	response, err := server.Client().Get(server.URL) //nolint:noctx // it ends soon
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if took := time.Since(began); response.StatusCode != http.StatusTooManyRequests || took < refusalDelay {
+		t.Errorf("status %d after %s, want a refusal after %s", response.StatusCode, took, refusalDelay)
 	}
 }
 

@@ -1,0 +1,70 @@
+package serving
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/felixge/httpsnoop"
+)
+
+// Say answers a request that has no answer. One that was not begun has changed nothing.
+type Say func(w http.ResponseWriter, r *http.Request, begun bool)
+
+// Answered keeps a handler from saying nothing: net/http makes 200 of that, with no text, and a client takes what it asked for
+// as done. What has no answer gets one from say, and its connection is closed.
+//
+// On HTTP/1 the context of a connection ends once, and with it all that comes on that connection later. Such a request is not
+// begun.
+func Answered(next http.Handler, say Say) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor < 2 && r.Context().Err() != nil {
+			w.Header().Set("Connection", "close")
+			say(w, r, false)
+			return
+		}
+		out := &watched{}
+		next.ServeHTTP(out.around(w), r)
+		if out.answered {
+			return
+		}
+		if r.ProtoMajor < 2 || r.Context().Err() == nil { // who takes back one request of HTTP/2 keeps the others
+			w.Header().Set("Connection", "close")
+		}
+		say(w, r, true)
+	})
+}
+
+// watched knows whether anything was answered.
+type watched struct{ answered bool }
+
+func (o *watched) around(w http.ResponseWriter) http.ResponseWriter {
+	return httpsnoop.Wrap(w, httpsnoop.Hooks{
+		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
+			return func(status int) {
+				o.answered = o.answered || status >= http.StatusOK || status == http.StatusSwitchingProtocols
+				write(status)
+			}
+		},
+		Write: func(write httpsnoop.WriteFunc) httpsnoop.WriteFunc {
+			return func(p []byte) (int, error) {
+				o.answered = true
+				return write(p)
+			}
+		},
+		ReadFrom: func(read httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
+			return func(from io.Reader) (int64, error) {
+				o.answered = true
+				return read(from)
+			}
+		},
+		Hijack: func(hijack httpsnoop.HijackFunc) httpsnoop.HijackFunc {
+			return func() (net.Conn, *bufio.ReadWriter, error) {
+				connection, buffered, err := hijack()
+				o.answered = o.answered || err == nil
+				return connection, buffered, err
+			}
+		},
+	})
+}
