@@ -3,7 +3,9 @@ package server
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,8 +68,14 @@ type batchInput struct {
 
 // BatchResult tells what became of each document of a batch.
 type BatchResult struct {
-	Success []JobCreated   `json:"success"`
+	Success []BatchSuccess `json:"success"`
 	Failed  []BatchFailure `json:"failed"`
+}
+
+// BatchSuccess is a document of a batch that was submitted.
+type BatchSuccess struct {
+	Index int `json:"index" doc:"The place in yamlContents, from 0"`
+	JobCreated
 }
 
 // BatchFailure is a document of a batch that was not submitted.
@@ -99,7 +107,8 @@ func (s *Server) createRoutes() {
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[JobCreated](s, "The job is valid, and was not created")}}, s.createJob)
 	register(s, route{method: http.MethodPost, path: Root + "/jobs/batch", id: "createJobs", tag: "jobs", status: http.StatusCreated,
 		summary: "Submit several jobs, each for itself",
-		detail:  "201 says that all were submitted, 207 that some were not: `failed` tells which, and why.",
+		detail: "201 says that all were submitted, 207 that some were not: `failed` tells which, and why. Every document is in one of the two " +
+			"lists; the code NotTried is of one for which the request had no time left, and nothing was made of it.",
 		anyone:  true,
 		replies: map[int]*huma.Response{http.StatusMultiStatus: jsonReply[BatchResult](s, "Some were not submitted")}}, s.createJobs)
 }
@@ -124,35 +133,46 @@ func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobO
 }
 
 func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, error) {
-	out := &batchOutput{Status: http.StatusCreated, Body: BatchResult{Success: []JobCreated{}, Failed: []BatchFailure{}}}
+	out := &batchOutput{Status: http.StatusCreated, Body: BatchResult{Success: []BatchSuccess{}, Failed: []BatchFailure{}}}
 	jobs, err := s.parseEach(ctx, in.Body.YAMLContents)
 	if err != nil {
 		return nil, err
 	}
 	filling := s.filling(ctx, noneThere)
-	for i, job := range jobs {
-		created, notes, err := (*JobCreated)(nil), []string(nil), job.err
+	failed := each(ctx, len(jobs), func(i int) error {
+		created, err := s.createOf(ctx, in, &jobs[i], filling)
 		if err == nil {
-			err = mayCreate(ctx, job.document, in.Namespace)
+			out.Body.Success = append(out.Body.Success, BatchSuccess{i, *created})
 		}
-		if err == nil {
-			job.document, notes, err = filling.fill(ctx, job.document)
-		}
-		if err == nil {
-			created, err = s.submit(ctx, job.document, in.Namespace, in.Body.DryRun)
-		}
-		if err != nil {
-			failed := failure(ctx, err)
-			out.Status = http.StatusMultiStatus
-			out.Body.Failed = append(out.Body.Failed, BatchFailure{
-				Index: i, Error: failed.Message, Code: failed.Code, Details: failed.Details,
-			})
-			continue
-		}
-		created.Warnings = append(notes, created.Warnings...)
-		out.Body.Success = append(out.Body.Success, *created)
+		return err
+	})
+	for _, i := range slices.Sorted(maps.Keys(failed)) {
+		out.Status = http.StatusMultiStatus
+		out.Body.Failed = append(out.Body.Failed, BatchFailure{
+			Index: i, Error: failed[i].Message, Code: failed[i].Code, Details: failed[i].Details,
+		})
 	}
 	return out, nil
+}
+
+// createOf submits one job of a batch.
+func (s *Server) createOf(ctx context.Context, in *batchInput, job *parsed, filling *filling) (*JobCreated, error) {
+	if job.err != nil {
+		return nil, job.err
+	}
+	if err := mayCreate(ctx, job.document, in.Namespace); err != nil {
+		return nil, err
+	}
+	filled, notes, err := filling.fill(ctx, job.document)
+	if err != nil {
+		return nil, err
+	}
+	created, err := s.submit(ctx, filled, in.Namespace, in.Body.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	created.Warnings = append(notes, created.Warnings...)
+	return created, nil
 }
 
 // parsed is a document of a batch, or what is wrong with it.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -174,7 +175,7 @@ func (s *Server) labelRoutes() {
 	})
 	register(s, route{method: http.MethodPost, path: Root + "/nodes/labels/batch", id: "labelNodes", tag: "labels",
 		summary: "Label several nodes, each for itself",
-		detail:  "200 says that all have the label, 207 that some have not: `failed` tells which, and why. You must be able to patch all nodes.",
+		detail:  "200 says that all have the label, 207 that some have not: `failed` tells which, and why; NotTried is one for which the request had no time left. You must be able to patch all nodes.",
 		fails:   []int{http.StatusUnprocessableEntity},
 		replies: map[int]*huma.Response{http.StatusMultiStatus: jsonReply[LabelBatch](s, "Some were not labelled")}}, s.labelNodes)
 }
@@ -259,19 +260,21 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 		return nil, err
 	}
 	var done []pool.Plan
-	for _, node := range in.NodeNames {
+	failed := each(ctx, len(in.NodeNames), func(i int) error {
+		node := in.NodeNames[i]
 		note(ctx, "node/"+node+" "+key)
 		labelled, err := writer.ChangeNodes(ctx, nodes, func(nodes []corev1.Node) pool.Plan {
 			return pool.Label([]string{node}, map[string]*string{key: &in.Value}, nodes)
 		}, submit.PoolOptions{Force: in.Overwrite})
-		if err != nil {
-			failed := failure(ctx, err)
-			out.Status = http.StatusMultiStatus
-			out.Body.Failed = append(out.Body.Failed, LabelFailure{NodeName: node, Error: failed.Message, Code: failed.Code})
-			continue
+		if err == nil {
+			done = append(done, labelled)
+			out.Body.Success = append(out.Body.Success, node)
 		}
-		done = append(done, labelled)
-		out.Body.Success = append(out.Body.Success, node)
+		return err
+	})
+	for _, i := range slices.Sorted(maps.Keys(failed)) {
+		out.Status = http.StatusMultiStatus
+		out.Body.Failed = append(out.Body.Failed, LabelFailure{NodeName: in.NodeNames[i], Error: failed[i].Message, Code: failed[i].Code})
 	}
 	s.mirror.await(ctx, func(v *view) bool { return !slices.ContainsFunc(done, func(p pool.Plan) bool { return !v.shows(p) }) })
 	return out, nil

@@ -21,6 +21,12 @@ const (
 	BearerTokenScopes = "bearerToken.Scopes"
 )
 
+// Defines values for BatchSuccessStatus.
+const (
+	BatchSuccessStatusPending BatchSuccessStatus = "pending"
+	BatchSuccessStatusValid   BatchSuccessStatus = "valid"
+)
+
 // Defines values for DetailSeverity.
 const (
 	DetailSeverityError   DetailSeverity = "error"
@@ -221,11 +227,11 @@ const (
 
 // Defines values for ReservationWrittenStatus.
 const (
-	ReservationWrittenStatusConfigured ReservationWrittenStatus = "configured"
-	ReservationWrittenStatusCreated    ReservationWrittenStatus = "created"
-	ReservationWrittenStatusDeleted    ReservationWrittenStatus = "deleted"
-	ReservationWrittenStatusUnchanged  ReservationWrittenStatus = "unchanged"
-	ReservationWrittenStatusValid      ReservationWrittenStatus = "valid"
+	Configured ReservationWrittenStatus = "configured"
+	Created    ReservationWrittenStatus = "created"
+	Deleted    ReservationWrittenStatus = "deleted"
+	Unchanged  ReservationWrittenStatus = "unchanged"
+	Valid      ReservationWrittenStatus = "valid"
 )
 
 // Defines values for ListJobsParamsKind.
@@ -315,8 +321,30 @@ type BatchInputBody struct {
 // BatchResult defines model for BatchResult.
 type BatchResult struct {
 	Failed  []BatchFailure `json:"failed"`
-	Success []JobCreated   `json:"success"`
+	Success []BatchSuccess `json:"success"`
 }
+
+// BatchSuccess defines model for BatchSuccess.
+type BatchSuccess struct {
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Index The place in yamlContents, from 0
+	Index     int64  `json:"index"`
+	JobId     string `json:"jobId"`
+	Kind      string `json:"kind"`
+	Message   string `json:"message"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+
+	// Status valid after a dry run
+	Status BatchSuccessStatus `json:"status"`
+
+	// Warnings What this cluster cannot fulfil as written, or could never fulfil with the nodes it has
+	Warnings *[]string `json:"warnings,omitempty"`
+}
+
+// BatchSuccessStatus valid after a dry run
+type BatchSuccessStatus string
 
 // ClusterIPAccess defines model for ClusterIPAccess.
 type ClusterIPAccess struct {
