@@ -35,6 +35,14 @@ func TestSchedulerIsNotBroaderThanStock(t *testing.T) {
 		rbacv1.PolicyRule{APIGroups: []string{"g8s.host"}, Resources: []string{"gpupools", "gpuquotas", "gpureservations"}, Verbs: []string{"get", "list", "watch"}},
 	)
 
+	// What the stock roles of 1.36 and 1.37 have, and those of an older version have behind a feature gate.
+	devices := []string{"resource.k8s.io"}
+	stock = append(stock,
+		rbacv1.PolicyRule{APIGroups: devices, Resources: []string{"resourceclaims/binding"}, Verbs: []string{"update", "patch"}},
+		rbacv1.PolicyRule{APIGroups: devices, Resources: []string{"resourceclaims"}, Verbs: []string{"create", "delete"}},
+		rbacv1.PolicyRule{APIGroups: devices, Resources: []string{"devicetaintrules"}, Verbs: []string{"get", "list", "watch"}},
+	)
+
 	var ours []rbacv1.PolicyRule
 	for _, document := range documents(t, "scheduler/rbac.yaml") {
 		var role rbacv1.ClusterRole // a Role has the same fields here
