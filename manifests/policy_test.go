@@ -62,7 +62,7 @@ func TestThePoliciesKnowTheSchedulerAndItsAnnotations(t *testing.T) {
 // the scheduler goes by.
 func TestThePoliciesOnPodsExemptTheSame(t *testing.T) {
 	var first *metav1.LabelSelector
-	for _, file := range []string{"policy/pods.yaml", "policy/hostpaths.yaml", "policy/access.yaml", "policy/stay.yaml", "controller/poolaccess.yaml"} {
+	for _, file := range []string{"policy/pods.yaml", "policy/hostpaths.yaml", "policy/access.yaml", "policy/stay.yaml", "policy/neighbours.yaml", "controller/poolaccess.yaml"} {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy
 		read(t, file, 0, &policy)
 		var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding

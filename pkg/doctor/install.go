@@ -134,7 +134,7 @@ func OfAgent(namespace, name string) bool {
 
 // installedPolicies are those of manifests/policy.
 var installedPolicies = []string{
-	"g8s-access", "g8s-devices", fence, "g8s-hostpaths", "g8s-lists", "g8s-namespaces", "g8s-nodes", "g8s-pods", "g8s-stay", "g8s-terms",
+	"g8s-access", "g8s-devices", fence, "g8s-hostpaths", "g8s-lists", "g8s-namespaces", "g8s-neighbours", "g8s-nodes", "g8s-pods", "g8s-stay", "g8s-terms",
 }
 
 // ExamineInstallation says what keeps us from being installed, or upgraded, and what is wrong with what is there, in the order

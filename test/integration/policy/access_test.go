@@ -70,6 +70,13 @@ func reservedClass(t *testing.T) {
 	}
 }
 
+// toPrepare has an init container ask for the pod's GPUs.
+func toPrepare(pod *corev1.Pod) {
+	pod.Spec.InitContainers = []corev1.Container{*pod.Spec.Containers[0].DeepCopy()}
+	pod.Spec.InitContainers[0].Name = "init"
+	withoutGPUs(pod)
+}
+
 func TestWhoMayUseWhat(t *testing.T) {
 	mine, other := team(t, nil), team(t, nil)
 	none := func(*corev1.Pod) {}
@@ -93,9 +100,22 @@ func TestWhoMayUseWhat(t *testing.T) {
 		"priority high, where it is for the namespace":        {map[string]string{"priorities.g8s-high": other + " " + mine}, priority("g8s-high"), ""},
 		"priority medium, where high is for others":           {map[string]string{"priorities.g8s-high": other}, priority("g8s-medium"), ""},
 		"a priority without a list, where that is not enough": {map[string]string{"priorities": other}, priority("g8s-medium"), "priority class g8s-medium is not"},
-		"another scheduler, where no pool is closed":          {map[string]string{}, scheduledBy("volcano"), ""},
-		"another scheduler, where a pool is closed to it":     {map[string]string{"pools.gold-pool": other}, scheduledBy("volcano"), "set schedulerName: gpu-scheduler"},
-		"another scheduler, where all pools are open to it":   {map[string]string{"pools.gold-pool": mine}, scheduledBy("volcano"), ""},
+		"another scheduler":                                   {map[string]string{}, scheduledBy("volcano"), "add namespace " + mine + " to schedulers.volcano of the ConfigMap"},
+		"another scheduler, for shares of GPUs":               {map[string]string{}, both(scheduledBy("volcano"), asksFor(names.ResourceSharedGPU, "1")), "set schedulerName: gpu-scheduler"},
+		"another scheduler, for slices of GPUs":               {map[string]string{}, both(scheduledBy("volcano"), asksFor(names.ResourceMIGPrefix+"1g.5gb", "1")), "set schedulerName: gpu-scheduler"},
+		"another scheduler, for an init container":            {map[string]string{}, both(scheduledBy("volcano"), toPrepare), "set schedulerName: gpu-scheduler"},
+		"the usual scheduler of Kubernetes":                   {map[string]string{}, scheduledBy(""), "scheduler default-scheduler would give a pod GPUs that gpu-scheduler gives"},
+		"another scheduler and no GPUs":                       {map[string]string{}, both(scheduledBy("volcano"), withoutGPUs), ""},
+		"another scheduler and none of its GPUs":              {map[string]string{}, both(scheduledBy("volcano"), asksFor(names.ResourceGPU, "0")), ""},
+		"a scheduler whose list names the namespace":          {map[string]string{"schedulers.volcano": other + " " + mine}, scheduledBy("volcano"), ""},
+		"a scheduler whose list names another namespace":      {map[string]string{"schedulers.volcano": other}, scheduledBy("volcano"), "would give a pod GPUs"},
+		"a scheduler for everybody":                           {map[string]string{"schedulers.volcano": "*"}, scheduledBy("volcano"), ""},
+		"any scheduler for the namespace":                     {map[string]string{"schedulers": mine}, scheduledBy("volcano"), ""},
+		"a scheduler, where a pool is closed":                 {map[string]string{"schedulers.volcano": "*", "pools.gold-pool": other}, scheduledBy("volcano"), "knows no pools"},
+		"a scheduler, where its own pool is closed":           {map[string]string{"schedulers.volcano": "*", "pools.volcano": ""}, both(scheduledBy("volcano"), of("volcano")), ""},
+		"ours, in the pool of another scheduler":              {map[string]string{"schedulers.volcano": "*", "pools.volcano": ""}, of("volcano"), "pool volcano is not for namespace"},
+		"a scheduler that is for others, in its own pool":     {map[string]string{"schedulers.volcano": other, "pools.volcano": ""}, both(scheduledBy("volcano"), of("volcano")), "pool volcano is not"},
+		"a scheduler, where all pools are open":               {map[string]string{"schedulers.volcano": "*", "pools.gold-pool": mine}, scheduledBy("volcano"), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 // awaitPolicies waits until the API server holds pods to all policies: it learns of them some moments after they are made.
 func awaitPolicies(ctx context.Context) error {
 	controller := as(jobController)
-	for _, change := range []func(*corev1.Pod){privileged, mounts("/"), annotated(names.AnnotationDecision, "")} {
+	for _, change := range []func(*corev1.Pod){privileged, mounts("/"), annotated(names.AnnotationDecision, ""), portOfItsNode} {
 		pod := plain()
 		change(pod)
 		err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -60,6 +61,22 @@ func mounts(path string) func(*corev1.Pod) {
 func env(name, value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: name, Value: value})
+	}
+}
+
+// mountsAt mounts an empty folder of the pod's own.
+func mountsAt(path string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "own", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "own", MountPath: path})
+	}
+}
+
+// asksFor makes the only container ask for one resource.
+func asksFor(name, amount string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		list := corev1.ResourceList{corev1.ResourceName(name): resource.MustParse(amount)}
+		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: list, Requests: list}
 	}
 }
 
@@ -155,6 +172,21 @@ var attacks = map[string]attack{
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 	}, want: "the scheduler chooses the cards"},
 	"all cards, by an annotation":               {change: both(annotated("nvidia.cdi.k8s.io/container.main", "nvidia.com/gpu=all"), withoutGPUs), want: "cdi.k8s.io/container.main would give"},
+	"the switches between all cards":            {change: env("NVIDIA_NVSWITCH", "enabled"), want: "the scheduler chooses the cards"},
+	"what all cards share, for storage":         {change: env("NVIDIA_GDS", "enabled"), want: "the scheduler chooses the cards"},
+	"the network cards of the node":             {change: env("NVIDIA_MOFED", "enabled"), want: "the scheduler chooses the cards"},
+	"the memory of cards, mapped":               {change: env("NVIDIA_GDRCOPY", "enabled"), want: "the scheduler chooses the cards"},
+	"a device by another variable's value":      {change: both(env("A", "enabled"), env("NVIDIA_NVSWITCH", "$(A)")), want: "the scheduler chooses the cards"},
+	"no switches":                               {change: env("NVIDIA_NVSWITCH", "disabled")},
+	"memory of other nodes":                     {change: env("NVIDIA_IMEX_CHANNELS", "0"), want: "the scheduler chooses the cards"},
+	"all cards, as an old image gets":           {change: both(env("CUDA_VERSION", "8.0"), withoutGPUs), want: "Set NVIDIA_VISIBLE_DEVICES=none beside it"},
+	"an old image that says it wants none":      {change: both(env("CUDA_VERSION", "8.0"), env("NVIDIA_VISIBLE_DEVICES", "none"), withoutGPUs)},
+	"an old image that asks for GPUs":           {change: env("CUDA_VERSION", "8.0")},
+	"all cards, by what is mounted":             {change: both(mountsAt("/var/run/nvidia-container-devices/all"), withoutGPUs), want: "mounted under nvidia-container-devices"},
+	"all cards, by what is mounted in disguise": {change: both(mountsAt("/var//run/./nvidia-container-devices/../nvidia-container-devices/all"), withoutGPUs), want: "mounted under"},
+	"a card by CDI, by what is mounted":         {change: mountsAt("/var/run/nvidia-container-devices/cdi/nvidia.com/gpu/0"), want: "mounted under"},
+	"all cards, by NRI":                         {change: annotated("devices.nri.io/container.main", "- path: /dev/nvidia0"), want: "devices.nri.io/container.main would give"},
+	"all cards, by CRI-O":                       {change: annotated("io.kubernetes.cri-o.Devices", "/dev/nvidia0"), want: "cri-o.Devices would give"},
 	"no cards, by the environment":              {change: both(env("NVIDIA_VISIBLE_DEVICES", "none"), withoutGPUs)},
 	"an order of one's own cards":               {change: env("CUDA_VISIBLE_DEVICES", "0")},
 	"what the driver offers":                    {change: env("NVIDIA_DRIVER_CAPABILITIES", "compute,video,utility")},
@@ -174,6 +206,7 @@ var attacks = map[string]attack{
 	"a pool for others, by a wish":              {change: preferred("gold-pool"), want: "pool gold-pool is not"},
 	"not the pool for others":                   {change: required(corev1.NodeSelectorOpNotIn, "gold-pool")},
 	"another scheduler, where a pool is closed": {change: scheduledBy("default-scheduler"), want: "scheduler default-scheduler knows no pools"},
+	"another scheduler and none of its GPUs":    {change: both(scheduledBy("default-scheduler"), asksFor(names.ResourceGPU, "0"))},
 	"another scheduler, without GPUs":           {change: both(scheduledBy("default-scheduler"), withoutGPUs)},
 	"a priority for others":                     {change: priority("reserved"), want: "priority class reserved is not for namespace"},
 	"cards, by the scheduler's annotation":      {change: annotated(names.AnnotationGPUDevices, "{}"), want: "only the scheduler may set", podsAlone: true},

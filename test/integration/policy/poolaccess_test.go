@@ -59,6 +59,7 @@ func TestAGPUPoolSaysWhoMayUseIt(t *testing.T) {
 	mine, other := team(t, nil), team(t, nil)
 	bind(t, mine, "g8s:user")
 	bind(t, mine, "g8s:reader")
+	restrict(t, map[string]string{"schedulers.volcano": "*"})
 	gold := of("gold-pool")
 	tests := map[string]struct {
 		access string
