@@ -40,7 +40,7 @@ type Check struct {
 	Advice phrase.Text `json:"advice,omitempty"`
 }
 
-// Facts are what is examined: nodes, namespaces, priority classes and the scheduler's lease, and what is known beside.
+// Facts are what is examined: nodes and who is on them, namespaces, priority classes and the scheduler's lease, and what is known beside.
 type Facts struct {
 	// Namespaces are all there are, or the user's where the user may read no other.
 	snapshot.Snapshot
@@ -96,7 +96,7 @@ func Examine(f Facts) []Check {
 		checks = append(checks, check)
 	}
 	return append(checks, f.podGroups(), f.namespaces(),
-		f.ready(), f.pools(), f.devicePlugin(), f.health(), f.inventories(), f.labels())
+		f.ready(), f.pools(), f.schedulers(), f.devicePlugin(), f.health(), f.inventories(), f.labels())
 }
 
 func (f *Facts) server() Check {

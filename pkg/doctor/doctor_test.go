@@ -24,14 +24,21 @@ func node(name, gpus string, labels map[string]string) corev1.Node {
 	return corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Status: corev1.NodeStatus{
-			Allocatable: corev1.ResourceList{names.ResourceGPU: resource.MustParse(gpus)},
-			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Allocatable: corev1.ResourceList{names.ResourceGPU: resource.MustParse(gpus)}, Capacity: corev1.ResourceList{names.ResourceGPU: resource.MustParse(gpus)},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	}
 }
 
 func a100(name string) corev1.Node {
 	return node(name, "8", map[string]string{names.LabelGPUType: "A100-80G", names.LabelPool: "training"})
+}
+
+// placed is a pod of a scheduler on a node.
+func placed(node string, gpus int64, scheduler string) corev1.Pod {
+	pod := fixture.Pod(node + "-" + scheduler).GPUs(gpus).Obj()
+	pod.Namespace, pod.Spec.NodeName, pod.Spec.SchedulerName = "team", node, scheduler
+	return *pod
 }
 
 // healthy are the facts of a cluster in which nothing is wrong.
@@ -229,11 +236,29 @@ func TestExamine(t *testing.T) {
 			},
 			want: map[string]finding{"labels of nodes": {Warning, "label g8s.host/gpu-typ is not read, g8s.host/gpu-type is (n3); label g8s.host/pol is not read, g8s.host/pool is (n3)"}},
 		},
+		"another scheduler gives GPUs away": {
+			change: func(f *Facts) {
+				f.Pods = []corev1.Pod{placed("n1", 4, names.SchedulerName), placed("n1", 4, "default-scheduler")}
+			},
+			want: map[string]finding{"other schedulers": {Warning, "gpu-scheduler did not place, so that one GPU may be given away twice (by default-scheduler: team/n1-default-scheduler)"}},
+		},
+		"another scheduler has given the same GPUs away": {
+			change: func(f *Facts) {
+				f.Pods = []corev1.Pod{placed("n2", 8, names.SchedulerName), placed("n2", 8, "default-scheduler")}
+			},
+			want: map[string]finding{"other schedulers": {Failed, "some pods do not start: n2; n2: 16 of 8 (by default-scheduler: team/n2-default-scheduler)"}},
+		},
+		"another scheduler has nodes of its own": {
+			change: func(f *Facts) {
+				f.Nodes[1].Labels[names.LabelPool] = "volcano"
+				f.Pods = []corev1.Pod{placed("n1", 8, names.SchedulerName), placed("n2", 8, "volcano")}
+			},
+		},
 		"what may not be read is unknown, not missing": {
 			change: func(f *Facts) {
 				*f = Facts{Groups: f.Groups}
 				for _, part := range []snapshot.Part{
-					snapshot.PartPriorityClasses, snapshot.PartLease, snapshot.PartNodes, snapshot.PartPolicies, snapshot.PartNamespace,
+					snapshot.PartPriorityClasses, snapshot.PartLease, snapshot.PartNodes, snapshot.PartPolicies, snapshot.PartNamespace, snapshot.PartAllPods,
 				} {
 					f.Hide(part)
 				}
@@ -242,7 +267,7 @@ func TestExamine(t *testing.T) {
 				"priority classes": {Unknown, "may not read"}, "scheduler": {Unknown, "may not read"}, "fence": {Unknown, "may not read"},
 				"device plugin": {Unknown, "may not read"}, "labels of nodes": {Unknown, "may not read"}, "namespaces": {Unknown, "may not read"},
 				"nodes": {Unknown, "may not read"}, "pools": {Unknown, "may not read"}, "GPU health": {Unknown, "may not read"},
-				"GPU inventories": {Unknown, "may not read"},
+				"GPU inventories": {Unknown, "may not read"}, "other schedulers": {Unknown, "may not read"},
 			},
 		},
 	}

@@ -50,6 +50,8 @@ var situations = []situation{
 		e.eventually("the place to be taken", func() bool { return e.node("in-the-way") != "" })
 		e.member("torn", "torn-1", 8)
 	}, nil},
+	{"GPUPodsOfOtherSchedulers", "a pod with a GPU names its node", func(e *env) { e.byHand("sick-02", 1) }, nil},
+	{"GPUsPromisedTwice", "a pod names a node that is full", func(e *env) { e.byHand("sick-01", 8) }, nil},
 	{"GPUNodeUnhealthy", "a node is not ready", func(e *env) { e.ready("sick-02", corev1.ConditionFalse) }, func(e *env) { e.ready("sick-02", corev1.ConditionTrue) }},
 	{"GPUCardUnhealthy", "an agent finds a card broken", func(e *env) {
 		cards := fixture.Cards("sick-02", 81920, 81920, 81920, 81920, 81920, 81920, 81920, 81920).Unhealthy(0).Annotation(e.T)
@@ -96,6 +98,13 @@ func (e *env) pod(pool, name string, gpus int64) {
 func (e *env) podOn(node, name string, gpus int64) {
 	pod := fixture.Pod(name).GPUs(gpus).Select(corev1.LabelHostname, node).Obj()
 	pod.Spec.NodeSelector[names.LabelPool] = node[:4] // a pod without a pool is of the default one
+	e.create(pod)
+}
+
+// byHand puts a pod on a node past all schedulers.
+func (e *env) byHand(node string, gpus int64) {
+	pod := fixture.Pod("by-hand").GPUs(gpus).Obj()
+	pod.Spec.NodeName, pod.Spec.SchedulerName = node, ""
 	e.create(pod)
 }
 

@@ -180,6 +180,21 @@ func TestACardInUseIsHeld(t *testing.T) {
 	}
 }
 
+// TestWhatIsGivenAwayTwice: pods of another scheduler count, and GPUs beyond those of each node, however many others have.
+func TestWhatIsGivenAwayTwice(t *testing.T) {
+	by := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.SchedulerName = name } }
+	facts := Facts{
+		Nodes: []corev1.Node{*fixture.Node("n1").Pool("a").GPUs(8, "A").Obj(), *fixture.Node("n2").Pool("a").GPUs(8, "A").Obj(),
+			*fixture.Node("n3").Pool("volcano").GPUs(8, "A").Obj()},
+		Pods: []corev1.Pod{bound("ours", "n1", 8), bound("theirs", "n1", 6, by("default-scheduler")), bound("small", "n2", 1, by("default-scheduler")),
+			bound("none", "n2", 0, by("default-scheduler")), bound("home", "n3", 8, by("volcano"))},
+	}
+	got := Count(facts, now)
+	if got.Foreign != 2 || got.Overpromised["a"] != 6 || got.Overpromised["volcano"] != 0 {
+		t.Errorf("%d pods of others, and %v GPUs too many, want 2 pods and 6 GPUs of pool a", got.Foreign, got.Overpromised)
+	}
+}
+
 func spotPool(name string, capacity metav1.ConditionStatus) *g8s.SpotPool {
 	pool := &g8s.SpotPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	pool.Spec.Minimum, pool.Status.Size, pool.Status.Joined = 3, 2, 1
@@ -198,6 +213,7 @@ func TestWhatIsShown(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(now)
 	collector := &Collector{Reader: reader, Clock: clock}
 	want := `
+gpu_controller_foreign_pods{} 0
 gpu_controller_gangs{state="torn"} 0
 gpu_controller_gangs{state="waiting"} 0
 gpu_controller_gangs_oldest_seconds{state="torn"} 0
@@ -214,6 +230,7 @@ gpu_controller_gpus{gpu_type="A",pool="a",state="allocatable"} 8
 gpu_controller_gpus{gpu_type="A",pool="a",state="free"} 5
 gpu_controller_gpus{gpu_type="A",pool="a",state="held"} 3
 gpu_controller_gpus{gpu_type="A",pool="a",state="unhealthy"} 0
+gpu_controller_overpromised_gpus{pool="a"} 0
 gpu_controller_pending_gpus{cause="CPUShort",pool="a"} 8
 gpu_controller_pending_oldest_seconds{cause="CPUShort",pool="a"} 120
 gpu_controller_pending_pods{cause="CPUShort",pool="a"} 1

@@ -43,7 +43,12 @@ var (
 	spotProblem = desc("spot_problem", "1 while a SpotPool cannot buy: capacity, no type in any zone is to be had; cloud, the cloud does not do "+
 		"what is asked of it.", "spot_pool", "problem")
 
-	all = []*prometheus.Desc{gpus, sets, pendingPods, pendingGPUs, pendingOldest, gangs, gangsOldest, spotMachines, spotProblem}
+	foreignPods = desc("foreign_pods", "Pods with GPUs that another scheduler than gpu-scheduler placed, but for those in a pool of that "+
+		"scheduler's name.")
+	overpromised = desc("overpromised_gpus", "GPUs of the nodes of a pool that pods were promised beyond those that each node has.", "pool")
+
+	all = []*prometheus.Desc{gpus, sets, pendingPods, pendingGPUs, pendingOldest, gangs, gangsOldest, spotMachines, spotProblem,
+		foreignPods, overpromised}
 )
 
 // Collector counts what a cache holds.
@@ -135,6 +140,10 @@ func (n *Numbers) tell(tell func(*prometheus.Desc, float64, ...string)) {
 	tell(gangs, float64(n.Gangs.Torn), "torn")
 	tell(gangsOldest, n.Gangs.WaitingOldest.Seconds(), "waiting")
 	tell(gangsOldest, n.Gangs.TornOldest.Seconds(), "torn")
+	tell(foreignPods, float64(n.Foreign))
+	for name, excess := range n.Overpromised {
+		tell(overpromised, float64(excess), name)
+	}
 	for name, spot := range n.Spot {
 		tell(spotMachines, float64(spot.Minimum), name, "minimum")
 		tell(spotMachines, float64(spot.Size), name, "bought")

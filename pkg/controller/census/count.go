@@ -18,6 +18,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/bounded"
+	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -52,6 +53,10 @@ type Numbers struct {
 	Pending map[Waiting]*Pending
 	Gangs   Gangs
 	Spot    map[string]Spot
+	// Foreign is how many pods with GPUs other schedulers placed on nodes of ours, and Overpromised how many GPUs of the nodes of a
+	// pool were promised beyond those that each has.
+	Foreign      int64
+	Overpromised map[string]int64
 }
 
 // Pool is what the nodes of one pool have together.
@@ -92,7 +97,7 @@ type Spot struct {
 
 // Count counts. Pods of other schedulers do not wait for ours.
 func Count(facts Facts, now time.Time) Numbers {
-	out := Numbers{Pools: map[string]*Pool{}, Pending: map[Waiting]*Pending{}, Spot: map[string]Spot{}}
+	out := Numbers{Pools: map[string]*Pool{}, Pending: map[Waiting]*Pending{}, Spot: map[string]Spot{}, Overpromised: map[string]int64{}}
 	bound := make([]corev1.Pod, 0, len(facts.Pods))
 	var waiting []*corev1.Pod
 	for i := range facts.Pods {
@@ -114,8 +119,25 @@ func Count(facts Facts, now time.Time) Numbers {
 		out.wait(pod, cmp.Or(called[gpu.PodPool(pod)], nowhere), now)
 	}
 	out.Gangs = gangsOf(bound, waiting, now)
+	out.addPromised(facts.Nodes, bound, called)
 	out.addSpot(facts.SpotPools)
 	return out
+}
+
+// addPromised counts what other schedulers gave away, and what was given away twice.
+func (n *Numbers) addPromised(nodes []corev1.Node, bound []corev1.Pod, called map[string]string) {
+	on := fit.ByNode(bound)
+	for i := range nodes {
+		node := &nodes[i]
+		for _, pod := range on[node.Name] {
+			if gpu.PlacedByOther(node, pod) {
+				n.Foreign++
+			}
+		}
+		if pool := called[gpu.PoolOf(node)]; pool != "" {
+			n.Overpromised[pool] += min(gpu.PromisedOn(node, on[node.Name]).Excess(), mostGPUs)
+		}
+	}
 }
 
 // waits reports whether a pod waits for our scheduler.
