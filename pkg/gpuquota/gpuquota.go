@@ -172,6 +172,16 @@ type Ask struct {
 	GPUs            int64
 	// Pods are those that it is about: what is kept for them does not stand against them.
 	Pods []types.UID
+	// ByType is how many of the GPUs may be of a type, where those of a gang accept several; all of them for nil.
+	ByType func(gpuType string) int64
+}
+
+// of is how many of the GPUs that are asked for count in a quota.
+func (a *Ask) of(t *tally) int64 {
+	if t.Type == "" || a.ByType == nil {
+		return a.GPUs
+	}
+	return a.ByType(t.Type)
 }
 
 // Excess is a quota of which there is too little.
@@ -187,15 +197,15 @@ type Excess struct {
 func (a *Account) Over(ask *Ask) map[string]Excess {
 	var over map[string]Excess
 	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
-		used := t.used + t.keptBeside(ask)
-		if ask.GPUs <= 0 || used <= t.Max && ask.GPUs <= t.Max-used {
+		used, asked := t.used+t.keptBeside(ask), ask.of(t)
+		if asked <= 0 || used <= t.Max && asked <= t.Max-used {
 			continue
 		}
 		if over == nil {
 			over = map[string]Excess{}
 		}
 		if _, known := over[t.Type]; !known {
-			over[t.Type] = Excess{Quota: t.Name, At: Place{t.Pool, t.Type}, Asked: ask.GPUs, Used: used, Max: t.Max}
+			over[t.Type] = Excess{Quota: t.Name, At: Place{t.Pool, t.Type}, Asked: asked, Used: used, Max: t.Max}
 		}
 	}
 	return over
@@ -228,10 +238,11 @@ func (a *Account) lends(ask *Ask, at Place, to types.UID) bool {
 		return false
 	}
 	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
-		if t.pods[to] != nil || !t.covers(at) {
+		asked := ask.of(t)
+		if t.pods[to] != nil || !t.covers(at) || asked <= 0 {
 			continue
 		}
-		if used := t.used + t.keptBeside(ask); used <= t.Min && ask.GPUs <= t.Min-used {
+		if used := t.used + t.keptBeside(ask); used <= t.Min && asked <= t.Min-used {
 			return true
 		}
 	}

@@ -3,9 +3,9 @@ package follow
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
@@ -66,14 +66,16 @@ func (q *Quotas) holdingOf(pod *corev1.Pod) (h gpuquota.Holding, holds bool) {
 // Request is pods of one namespace that want to start, each or all together. nil is one that quotas say nothing of.
 type Request struct {
 	*Quotas
-	// asks are by pool: the roles of a gang may be in several.
+	// asks are by pool and by the GPU types that are accepted: the roles of a gang may differ in both.
 	asks []ask
 }
 
 type ask struct {
 	gpuquota.Ask
-	over  map[string]gpuquota.Excess
+	over map[string]gpuquota.Excess
+	// types are those that the pods accept, nil for all, and own what they ask for, of the GPUs that all pods of the pool ask for.
 	types []string
+	own   int64
 }
 
 // Of returns what quotas say to pods that want to start together.
@@ -88,6 +90,7 @@ func (q *Quotas) Of(pods ...*corev1.Pod) *Request {
 	if len(r.asks) == 0 {
 		return nil
 	}
+	r.sumUp()
 	q.with(func(a *gpuquota.Account) {
 		for i := range r.asks {
 			r.asks[i].over = a.Over(&r.asks[i].Ask)
@@ -101,19 +104,83 @@ func (r *Request) add(pod *corev1.Pod) {
 	if gpus == 0 {
 		return
 	}
-	pool := gpu.PodPool(pod)
+	i := r.indexOf(pod)
+	if i < 0 {
+		i, r.asks = len(r.asks), append(r.asks, ask{Ask: gpuquota.Ask{Namespace: pod.Namespace, Pool: gpu.PodPool(pod)}, types: acceptedBy(pod)})
+	}
+	known := &r.asks[i]
+	known.own += min(gpus, math.MaxInt64-known.own)
+	known.Pods = append(known.Pods, pod.UID)
+}
+
+// indexOf is the number of the ask that a pod is part of, -1 for none.
+func (r *Request) indexOf(pod *corev1.Pod) int {
+	pool, types := gpu.PodPool(pod), acceptedBy(pod)
+	return slices.IndexFunc(r.asks, func(a ask) bool { return a.Pool == pool && slices.Equal(a.types, types) })
+}
+
+// acceptedBy are the GPU types that a pod may get, nil for all.
+func acceptedBy(pod *corev1.Pod) []string {
+	types, err := gpu.PodTypes(pod)
+	if err != nil {
+		return nil
+	}
+	accepted := types.Accepted
+	for _, selected := range types.Selected {
+		if len(accepted) == 0 {
+			accepted = selected
+			continue
+		}
+		accepted = slices.DeleteFunc(slices.Clone(accepted), func(name string) bool { return !slices.Contains(selected, name) })
+	}
+	return accepted
+}
+
+// sumUp has each ask be for all pods of its pool. In a quota of one GPU type those count that have to get it, and with pods that may get it
+// or another all that may: those are kept from it where it is too little for all.
+func (r *Request) sumUp() {
+	before := slices.Clone(r.asks)
 	for i := range r.asks {
-		if known := &r.asks[i]; known.Pool == pool {
-			known.GPUs += min(gpus, math.MaxInt64-known.GPUs)
-			known.Pods = append(known.Pods, pod.UID)
-			return
+		own := &r.asks[i]
+		own.GPUs, own.Pods = 0, nil
+		for _, other := range before {
+			if other.Pool == own.Pool {
+				own.GPUs += min(other.own, math.MaxInt64-own.GPUs)
+				own.Pods = append(own.Pods, other.Pods...)
+			}
+		}
+		if len(before) == 1 {
+			continue
+		}
+		own.ByType = func(gpuType string) (sum int64) {
+			if !own.accepts(gpuType) {
+				return 0
+			}
+			for j := range before {
+				other := &before[j]
+				if other.Pool == own.Pool && other.accepts(gpuType) && (len(other.types) == 1 || len(own.types) != 1) {
+					sum += min(other.own, math.MaxInt64-sum)
+				}
+			}
+			return sum
 		}
 	}
-	one := ask{Ask: gpuquota.Ask{Namespace: pod.Namespace, Pool: pool, GPUs: gpus, Pods: []types.UID{pod.UID}}}
-	if accepts, err := gpu.PodTypes(pod); err == nil {
-		one.types = accepts.Accepted
+}
+
+func (a *ask) accepts(gpuType string) bool {
+	return len(a.types) == 0 || slices.Contains(a.types, gpuType)
+}
+
+// For is what quotas say to one of the pods, and to those that accept the same; nil for one without GPUs.
+func (r *Request) For(pod *corev1.Pod) *Request {
+	if r == nil || gpuquota.WholeGPUs(pod) == 0 {
+		return nil
 	}
-	r.asks = append(r.asks, one)
+	i := r.indexOf(pod)
+	if i < 0 {
+		return nil
+	}
+	return &Request{Quotas: r.Quotas, asks: r.asks[i : i+1]}
 }
 
 // Over returns the quota that keeps the pods from all nodes, nil where none does.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,50 @@ func used(q *Quotas, namespace string) int64 {
 		return -1
 	}
 	return excess.Used
+}
+
+// TestRolesCountInTheQuotaOfTheirType: of pods that want to start together those count in the quota of a GPU type that have to get it, and with
+// pods that may get it or another all that may.
+func TestRolesCountInTheQuotaOfTheirType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		defer s.stop()
+		for name, most := range map[string]int64{"L40S": 8, "H100": 24} {
+			of := quota("a", 0, most)
+			of.Name, of.Spec.GPUType = strings.ToLower(name), name
+			_, err := s.api.Create(t.Context(), object(t, of), metav1.CreateOptions{})
+			s.must(err)
+		}
+		time.Sleep(time.Second)
+		pod := func(accepted string, gpus int64) *corev1.Pod {
+			pod := fixture.Pod(accepted).GPUs(gpus).Annotate(names.AnnotationGPUTypes, accepted).Obj()
+			pod.Namespace, pod.UID = "a", types.UID(fmt.Sprint(accepted, gpus))
+			return pod
+		}
+		node := func(gpuType string) *corev1.Node { return fixture.Node("n").GPUs(8, gpuType).Obj() }
+		small, large, either := pod("L40S", 4), pod("H100", 24), pod("L40S,H100", 4)
+		for _, tc := range []struct {
+			pods []*corev1.Pod
+			over bool
+			of   *corev1.Pod
+			shut []string
+		}{
+			{pods: []*corev1.Pod{small, large}, of: large},
+			{pods: []*corev1.Pod{small, large, either}, of: either, shut: []string{"H100"}},
+			{pods: []*corev1.Pod{small, large, either}, of: large},
+			{pods: []*corev1.Pod{small, large, pod("L40S", 6)}, of: small, over: true, shut: []string{"L40S"}},
+		} {
+			r := s.Of(tc.pods...)
+			if over := r.Over(); (over != nil) != tc.over {
+				t.Errorf("%v: over %v", tc.pods, over)
+			}
+			for _, gpuType := range []string{"L40S", "H100"} {
+				if got := r.For(tc.of).Shuts(node(gpuType)); got != slices.Contains(tc.shut, gpuType) {
+					t.Errorf("pods of %d: nodes of %s are shut for %s: %t", len(tc.pods), gpuType, tc.of.Name, got)
+				}
+			}
+		}
+	})
 }
 
 // TestTheAccountKeepsStep with random changes: after each it says what a scheduler says that begins now, which has chosen nothing.
