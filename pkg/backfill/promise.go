@@ -181,7 +181,7 @@ func (c *Closed) Room(info fwk.NodeInfo, come ...cycle.Ask) int {
 
 // beside is for how many such pods a node has room beside those that have a place there then, and those who stay for longer.
 func (c *Closed) beside(promise *Promise, place *Place, info fwk.NodeInfo, come []cycle.Ask) int {
-	var stay []cycle.Ask
+	var stay []fwk.PodInfo
 	counted := false
 	room := int64(math.MaxInt)
 	for _, ask := range c.asks {
@@ -197,13 +197,13 @@ func (c *Closed) beside(promise *Promise, place *Place, info fwk.NodeInfo, come 
 		if !counted {
 			stay, counted = c.staying(promise, place, info), true
 		}
-		room = min(room, max(0, offered-need-cycle.SumOf(stay, ask.Resource))/ask.Amount)
+		room = min(room, max(0, offered-need-cycle.HeldBy(stay, ask.Resource))/ask.Amount)
 	}
 	return int(room)
 }
 
-// staying is what those hold who are on a node for longer than until the time of a promise.
-func (c *Closed) staying(promise *Promise, place *Place, info fwk.NodeInfo) (asks []cycle.Ask) {
+// staying are those who are on a node for longer than until the time of a promise.
+func (c *Closed) staying(promise *Promise, place *Place, info fwk.NodeInfo) (stay []fwk.PodInfo) {
 	gone := reservation.Gone
 	if c.of != nil && promise.Expected {
 		gone = c.of.Gone
@@ -214,8 +214,8 @@ func (c *Closed) staying(promise *Promise, place *Place, info fwk.NodeInfo) (ask
 			continue
 		}
 		if at, ends := gone(pod, c.now); !ends || at.After(promise.At) {
-			asks = append(asks, cycle.AsksOf(pod)...)
+			stay = append(stay, on)
 		}
 	}
-	return asks
+	return stay
 }

@@ -52,11 +52,38 @@ func OfferedBy(node *corev1.Node, name corev1.ResourceName) int64 {
 	return amount.Value()
 }
 
+// HeldBy returns how much of a resource pods hold of their node, as NodeInfo counts it: while one is being resized in place, what its node
+// has allocated to it, which may be more than it asks for by now.
+func HeldBy(pods []fwk.PodInfo, name corev1.ResourceName) (sum int64) {
+	for _, pod := range pods {
+		sum += min(heldBy(pod, name), most-sum)
+	}
+	return sum
+}
+
+func heldBy(pod fwk.PodInfo, name corev1.ResourceName) int64 {
+	held := pod.CalculateResource().Resource
+	switch name {
+	case corev1.ResourcePods:
+		return 1
+	case corev1.ResourceCPU:
+		return held.GetMilliCPU()
+	case corev1.ResourceMemory:
+		return held.GetMemory()
+	case corev1.ResourceEphemeralStorage:
+		return held.GetEphemeralStorage()
+	}
+	return held.GetScalarResources()[name]
+}
+
+// most is what a sum stops at: 64 TiB, so that those of a gang can be added up.
+const most = 1 << 46
+
 // SumOf adds up what is asked of one resource, without wrapping around.
 func SumOf(asks []Ask, resource corev1.ResourceName) (sum int64) {
 	for _, ask := range asks {
 		if ask.Resource == resource {
-			sum += min(ask.Amount, 1<<46-sum) // 64 TiB, so that those of a gang can be added up
+			sum += min(ask.Amount, most-sum)
 		}
 	}
 	return sum
