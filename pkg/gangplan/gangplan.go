@@ -249,6 +249,9 @@ func (s *search) try(d *topology.Domain) *trial {
 		slices.Reverse(order)
 		t = s.inOrder(d, order)
 	}
+	if t == nil && len(order) > 1 && s.Segments == nil {
+		t = s.jointly(d)
+	}
 	if t != nil {
 		t.crossed = s.crossed(t.taken)
 		for role, count := range s.Roles {

@@ -11,8 +11,8 @@ type stock struct {
 	whole, rests, short int
 }
 
-// stocksOf are those of all domains, by role, of room by role and node; nil where it does not count whether segments lie in one domain.
-func (c *clearing) stocksOf(room [][]int) []*stock {
+// stocksOf are those of all domains, by role, of the states of nodes; nil where it does not count whether segments lie in one domain.
+func (c *clearing) stocksOf(states []*state) []*stock {
 	if c.Segments == nil || c.Segments.Preferred && !c.strict {
 		return nil
 	}
@@ -21,7 +21,7 @@ func (c *clearing) stocksOf(room [][]int) []*stock {
 		k := &stock{division: v, room: map[*topology.Domain]int{}}
 		for _, domain := range v.domains {
 			for _, node := range domain.Nodes {
-				k.room[domain] += room[role][node]
+				k.room[domain] += states[node].room[role]
 			}
 			k.count(domain, 1)
 		}

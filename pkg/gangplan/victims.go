@@ -2,6 +2,7 @@ package gangplan
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"g8s.host/gpu-scheduler/pkg/topology"
@@ -12,22 +13,29 @@ type Eviction struct {
 	Problem
 	// Units are those that may be evicted.
 	Units []Unit
+	// Budgets are how many evictions each disruption budget allows.
+	Budgets []int
 	// RoomWithout is Room when some of the units are gone.
 	RoomWithout func(node, role int, beside []int, gone func(unit int) bool) int
 }
 
 // Unit is evicted as a whole or not at all: a pod, or all of a gang, which is worth nothing without some of its members.
 type Unit struct {
-	Priority int32
+	Priority int64
 	// Loss is what evicting it costs.
 	Loss int64
 	// Nodes are those that it is on.
 	Nodes []int
+	// Spends are the budgets that evicting it uses up in part.
+	Spends []Spend
 }
 
-// mostTried is how many sets of victims are tried for a plan, and mostWished how many units there may be at most to look for victims again,
-// by whom the segments of a gang that only prefers them come to lie together.
-const mostTried, mostWished = 4, 2_000
+// Spend is how much of a budget an eviction uses up.
+type Spend struct{ Budget, Count int }
+
+// mostWished is how many units there may be at most to look for victims again, by whom the segments of a gang that only prefers them come
+// to lie together.
+const mostWished = 2_000
 
 // Victims returns whom to evict for a gang, and the plan for it when they are gone; no plan if there is none whoever leaves,
 // and no victims if it fits as it is. None of the victims could stay: with any one of them the others would not be enough.
@@ -50,7 +58,7 @@ func Victims(e Eviction) (victims []int, plan *Plan) {
 	return best.units, plan
 }
 
-// tolls are sets of units by whose leaving there seems to be room.
+// tolls are sets of units by whose leaving there seems to be room, the cheapest first.
 func (c *clearing) tolls() (sets []toll) {
 	for _, domain := range c.domains() {
 		if c.couldHold(domain) {
@@ -61,29 +69,58 @@ func (c *clearing) tolls() (sets []toll) {
 	return sets
 }
 
-// cheapest is the first of some sets with which there is a plan, of those that cost the least.
+// cheapest is the first of some sets with which there is a plan, of those that cost the least. Of several roles, which were counted one by
+// one, it may take more: then the domain of the set is looked at again, with all of them counted together.
 func (c *clearing) cheapest(sets []toll) (toll, *Plan) {
-	for _, set := range sets[:min(len(sets), mostTried)] {
-		gone := make([]bool, len(c.Units))
-		for _, unit := range set.units {
-			gone[unit] = true
-		}
-		problem := c.Problem
-		problem.Room = func(node, role int, beside []int) int {
-			return c.RoomWithout(node, role, beside, func(unit int) bool { return gone[unit] })
-		}
-		if plan, _ := Make(problem); plan != nil {
+	again := map[*topology.Domain]bool{}
+	for len(sets) > 0 {
+		set := sets[0]
+		sets = sets[1:]
+		plan, ok := c.planWithout(set.units)
+		if plan != nil || !ok {
 			return set, plan
 		}
+		if set.together || again[set.domain] || len(c.Roles) == 1 && c.Segments == nil {
+			continue
+		}
+		again[set.domain], c.together = true, true
+		sets = append(sets, c.clear(set.domain)...)
+		c.together = false
+		slices.SortStableFunc(sets, toll.compare)
 	}
 	return toll{}, nil
+}
+
+// planWithout is the plan for when some units have left, and false where there are no steps left to look for it.
+func (c *clearing) planWithout(units []int) (plan *Plan, ok bool) {
+	if !c.affords(c.nodes() * len(c.Roles)) {
+		c.exhausted = true
+		return nil, false
+	}
+	gone := make([]bool, len(c.Units))
+	for _, unit := range units {
+		gone[unit] = true
+	}
+	plan, _ = Make(c.problemWithout(gone))
+	return plan, true
+}
+
+func (c *clearing) problemWithout(gone []bool) Problem {
+	problem := c.Problem
+	problem.Room = func(node, role int, beside []int) int {
+		return c.RoomWithout(node, role, beside, func(unit int) bool { return gone[unit] })
+	}
+	return problem
 }
 
 // toll is units that are to leave, and what that costs.
 type toll struct {
 	units    []int
-	priority int32 // the highest of them
+	priority int64 // the highest of them
 	loss     int64
+	// domain is where there is room then, and together says that all roles were counted together.
+	domain   *topology.Domain
+	together bool
 }
 
 func (t toll) compare(other toll) int {
@@ -93,45 +130,21 @@ func (t toll) compare(other toll) int {
 	return cmp.Or(cmp.Compare(t.priority, other.priority), cmp.Compare(t.loss, other.loss), cmp.Compare(len(t.units), len(other.units)))
 }
 
-// clearing is the search for units to evict: who is gone, and the room that there is then.
-type clearing struct {
-	*Eviction
-	gone []bool
-	// room is by role and node, and most what it is when nobody is there who may be evicted. on is the units by node.
-	room, most [][]int
-	on         map[int][]int
-	// strict says that segments have to lie in one domain each that only should.
-	strict bool
-	// exhausted says that it could not be looked at all that it takes, so that who leaves might have stayed.
-	exhausted bool
+// with is the toll when one more leaves.
+func (t toll) with(number int, unit *Unit) toll {
+	if len(t.units) == 0 || unit.Priority > t.priority {
+		t.priority = unit.Priority
+	}
+	t.units, t.loss = append(t.units, number), t.loss+min(unit.Loss, math.MaxInt64-t.loss)
+	return t
 }
 
-func newClearing(e *Eviction) *clearing {
-	c := &clearing{Eviction: e, gone: make([]bool, len(e.Units)), room: make([][]int, len(e.Roles)), most: make([][]int, len(e.Roles)), on: map[int][]int{}}
-	for unit := range e.Units {
-		for _, node := range e.Units[unit].Nodes {
-			c.on[node] = append(c.on[node], unit)
-		}
-	}
-	for role := range c.room {
-		c.room[role], c.most[role] = make([]int, e.nodes()), make([]int, e.nodes())
-		for _, node := range e.Tree.Root.Nodes {
-			c.most[role][node] = e.RoomWithout(node, role, nil, func(int) bool { return true })
-			c.room[role][node] = c.most[role][node]
-			if len(c.on[node]) > 0 {
-				c.room[role][node] = c.roomOn(node, role)
-			}
-		}
-	}
-	return c
-}
-
-// couldHold says whether a domain has room for the gang when all have left that may be evicted: before any search.
+// couldHold says whether a domain has room for the gang when all have left that may be evicted, role by role: before any search.
 func (c *clearing) couldHold(d *topology.Domain) bool {
 	for role, count := range c.Roles {
 		room := 0
 		for _, node := range d.Nodes {
-			room += c.most[role][node]
+			room += c.most[node].room[role]
 		}
 		if room < count {
 			return false
@@ -140,54 +153,71 @@ func (c *clearing) couldHold(d *topology.Domain) bool {
 	return !slices.ContainsFunc(c.stocksOf(c.most), func(k *stock) bool { return !c.holds(k) })
 }
 
-func (c *clearing) roomOn(node, role int) int {
-	return c.RoomWithout(node, role, nil, func(unit int) bool { return c.gone[unit] })
-}
-
 // domains are those of which one has to hold the gang.
 func (c *clearing) domains() []*topology.Domain {
 	tiers := (&search{Problem: &c.Problem}).tiers()
 	return tiers[len(tiers)-1]
 }
 
-// place is the domain that is looked at, and how many members of each role it has room for.
-type place struct {
-	inside map[int]bool
-	room   []int
-	// stocks are what it has room for in segments, by role; nil where there are none.
-	stocks []*stock
-}
-
-// clear returns sets of units to evict from a domain that could hold the gang. First all are gone, then they come back as long as the gang fits: those of high priority first, and of these the ones that lose the
-// most, for each member that they would make room for, or all in all.
-func (c *clearing) clear(d *topology.Domain) []toll {
-	p := &place{inside: make(map[int]bool, len(d.Nodes)), room: make([]int, len(c.Roles)), stocks: c.stocksOf(c.room)}
-	var units []int
-	for _, node := range d.Nodes {
-		p.inside[node] = true
-		units = append(units, c.on[node]...)
-		for role := range c.Roles {
-			p.room[role] += c.room[role][node]
-		}
-	}
-	slices.Sort(units)
-	units = slices.Compact(units)
+// clear returns sets of units to evict from a domain that could hold the gang. First all are gone, then they come back as long as the gang
+// fits: those of high priority first, and of these the ones that lose the most, for each member that they would make room for, or all in all.
+// Where budgets allow less than that all leave, those come back before who would use them up and help the least.
+func (c *clearing) clear(d *topology.Domain) (sets []toll) {
+	p, units := c.placeOf(d), c.unitsOn(d)
 	for _, unit := range units {
 		c.set(p, unit, true)
 	}
-	gains := c.gains(p, units)
-	each := func(unit int) int64 { return c.Units[unit].Loss / int64(max(1, gains[unit])) }
-	all := func(unit int) int64 { return c.Units[unit].Loss }
-	sets := []toll{c.pardon(p, units, each), c.pardon(p, units, all)}
+	if c.together {
+		c.gather(p)
+	}
+	if c.fits(p) {
+		gains := c.gains(p, units)
+		each := func(unit int) int64 { return c.Units[unit].Loss / int64(max(1, gains[unit])) }
+		all := func(unit int) int64 { return c.Units[unit].Loss }
+		orders := [][]int{c.order(units, each, nil, nil), c.order(units, all, nil, nil)}
+		if short := c.overspent(units); short != nil {
+			orders = append(orders, c.order(units, all, short, gains))
+		}
+		for _, order := range orders {
+			if set, ok := c.pardon(p, units, order); ok {
+				sets = append(sets, set)
+			}
+		}
+		sets = c.weigh(p, units, sets)
+	}
 	if c.strict {
 		for i := range sets {
 			sets[i] = c.needed(p, units, sets[i])
 		}
 	}
+	p.crew = nil
 	for _, unit := range units {
 		c.set(p, unit, false)
 	}
+	for i := range sets {
+		sets[i].domain, sets[i].together = d, c.together
+	}
 	return sets
+}
+
+// overspent are the budgets that allow less than that all of some units leave, nil for none.
+func (c *clearing) overspent(units []int) map[int]bool {
+	spent := make([]int, len(c.Budgets))
+	for _, unit := range units {
+		for _, spend := range c.Units[unit].Spends {
+			spent[spend.Budget] += spend.Count
+		}
+	}
+	var short map[int]bool
+	for budget, left := range c.Budgets {
+		if spent[budget] > left {
+			if short == nil {
+				short = map[int]bool{}
+			}
+			short[budget] = true
+		}
+	}
+	return short
 }
 
 // needed returns those of some units that the gang could not do without wherever its segments lay.
@@ -196,79 +226,78 @@ func (c *clearing) needed(p *place, units []int, of toll) toll {
 		_, leaves := slices.BinarySearch(of.units, unit)
 		c.set(p, unit, leaves)
 	}
-	anywhere := &place{inside: p.inside, room: slices.Clone(p.room)}
-	of = c.pardon(anywhere, of.units, func(unit int) int64 { return c.Units[unit].Loss }) // which leaves all as it is
+	anywhere := &place{Domain: p.Domain, inside: p.inside, room: slices.Clone(p.room)}
+	order := c.order(of.units, func(unit int) int64 { return c.Units[unit].Loss }, nil, nil)
+	of, _ = c.pardon(anywhere, of.units, order) // which leaves all as it is
 	for _, unit := range units {
 		c.set(p, unit, true)
 	}
 	return of
 }
 
-// set has a unit leave or come back.
-func (c *clearing) set(p *place, unit int, gone bool) {
-	if c.gone[unit] == gone {
-		return
-	}
-	c.gone[unit] = gone
-	for _, node := range c.Units[unit].Nodes {
-		for role := range c.Roles {
-			room := c.roomOn(node, role)
-			if p.inside[node] {
-				p.room[role] += room - c.room[role][node]
-				if p.stocks != nil {
-					p.stocks[role].change(node, room-c.room[role][node])
-				}
-			}
-			c.room[role][node] = room
-		}
-	}
-}
-
-func (c *clearing) fits(p *place) bool {
-	for role, count := range c.Roles {
-		if p.room[role] < count {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(p.stocks, func(k *stock) bool { return !c.holds(k) })
-}
-
 // gains is how many members each unit makes room for that leaves last.
 func (c *clearing) gains(p *place, units []int) map[int]int {
 	gains := make(map[int]int, len(units))
 	for _, unit := range units {
-		for _, room := range p.room {
-			gains[unit] += room
-		}
+		gains[unit] = sum(p.room)
 		c.set(p, unit, false)
-		for _, room := range p.room {
-			gains[unit] -= room
-		}
+		gains[unit] -= sum(p.room)
 		c.set(p, unit, true)
 	}
 	return gains
 }
 
-// pardon returns the units that cannot stay when the others are looked at in the order of a worth.
-func (c *clearing) pardon(p *place, units []int, worth func(int) int64) toll {
+// order is that in which units come back: those of high priority first, and of these the ones that are worth the most. Before them come
+// those that spend of budgets that are short, the ones first that gain the least.
+func (c *clearing) order(units []int, worth func(int) int64, short map[int]bool, gains map[int]int) []int {
+	spends := func(unit int) int {
+		if slices.ContainsFunc(c.Units[unit].Spends, func(s Spend) bool { return short[s.Budget] }) {
+			return 0
+		}
+		return 1
+	}
 	order := slices.Clone(units)
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(c.Units[b].Priority, c.Units[a].Priority), cmp.Compare(worth(b), worth(a)), cmp.Compare(c.Units[b].Loss, c.Units[a].Loss))
+		if byBudget := cmp.Compare(spends(a), spends(b)); byBudget != 0 {
+			return byBudget
+		}
+		byGain := 0
+		if spends(a) == 0 {
+			byGain = cmp.Compare(gains[a], gains[b])
+		}
+		return cmp.Or(byGain, cmp.Compare(c.Units[b].Priority, c.Units[a].Priority), cmp.Compare(worth(b), worth(a)), cmp.Compare(c.Units[b].Loss, c.Units[a].Loss))
 	})
-	var t toll
+	return order
+}
+
+// pardon returns the units that cannot stay when they come back in an order, and false where budgets do not allow that these leave.
+func (c *clearing) pardon(p *place, units, order []int) (t toll, ok bool) {
+	left := slices.Clone(c.Budgets)
+	c.seatFirst(p, order)
+	ok = true
 	for _, unit := range order {
 		if c.set(p, unit, false); c.fits(p) {
 			continue
 		}
 		c.set(p, unit, true)
-		if len(t.units) == 0 || c.Units[unit].Priority > t.priority {
-			t.priority = c.Units[unit].Priority
+		if t = t.with(unit, &c.Units[unit]); !spend(left, c.Units[unit].Spends, 1) {
+			ok = false
+			break
 		}
-		t.units, t.loss = append(t.units, unit), t.loss+c.Units[unit].Loss
 	}
 	for _, unit := range units {
 		c.set(p, unit, true)
 	}
 	slices.Sort(t.units)
-	return t
+	return t, ok
+}
+
+// spend takes what an eviction spends off what is left of budgets, so many times, and reports whether that is enough.
+func spend(left []int, spends []Spend, times int) bool {
+	enough := true
+	for _, s := range spends {
+		left[s.Budget] -= times * s.Count
+		enough = enough && left[s.Budget] >= 0
+	}
+	return enough
 }

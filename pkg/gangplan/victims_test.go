@@ -18,7 +18,7 @@ type crowd struct {
 
 // add puts a unit on nodes, where it holds so much.
 func (c *crowd) add(priority int32, loss int64, holds int, nodes ...int) {
-	c.units = append(c.units, Unit{Priority: priority, Loss: loss, Nodes: nodes})
+	c.units = append(c.units, Unit{Priority: int64(priority), Loss: loss, Nodes: nodes})
 	c.holds = append(c.holds, holds)
 	for _, node := range nodes {
 		c.free[node] -= holds
@@ -175,8 +175,8 @@ func TestNobodyIsEvictedForNothing(t *testing.T) {
 	}
 }
 
-func highest(e Eviction, victims []int) int32 {
-	top := int32(-1)
+func highest(e Eviction, victims []int) int64 {
+	top := int64(-1)
 	for _, unit := range victims {
 		top = max(top, e.Units[unit].Priority)
 	}

@@ -134,7 +134,7 @@ func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusRe
 		return ""
 	}
 	if p.searches.may(turn.Job, pool, own != nil, now) {
-		own = p.renew(group, m, turn, own)
+		own = p.renew(group, m, turn, own, refused)
 	}
 	if own == nil {
 		return ""
@@ -156,13 +156,13 @@ func toldOf(own *backfill.Promise) string {
 }
 
 // renew looks where a job starts first, and promises it that; nil for nothing that it can be promised.
-func (p *Plugin) renew(group *podGroup, m *members, turn backfill.Turn, own *backfill.Promise) *backfill.Promise {
+func (p *Plugin) renew(group *podGroup, m *members, turn backfill.Turn, own *backfill.Promise, refused fwk.NodeToStatusReader) *backfill.Promise {
 	now, pool := p.now(), gpu.PodPool(m.waiting[0])
 	p.promises.SettleBets(turn.Job, func(name types.NamespacedName, uid types.UID) bool {
 		pod := p.living(name, uid)
 		return pod != nil && pod.Spec.NodeName != ""
 	})
-	own, fits := p.earliest(group, m, now, own)
+	own, fits := p.earliest(group, m, now, own, refused)
 	p.searches.done(turn.Job, pool, now, p.now())
 	if fits && group.minMember == 1 { // of a gang PostFilter is told: breakPromise
 		p.searches.doubt(turn.Job, now)
@@ -208,7 +208,7 @@ func lacksRoom(refused fwk.NodeToStatusReader, nodes []string) bool {
 	return refused == nil || slices.ContainsFunc(nodes, func(node string) bool {
 		status := refused.Get(node)
 		_, promised := reason.KeptForFirst.Text.In(status.Message())
-		return promised || status.Code() == fwk.Unschedulable && ofRoom.Has(status.Plugin())
+		return promised || isKeptWhole(status) || status.Code() == fwk.Unschedulable && ofRoom.Has(status.Plugin())
 	})
 }
 
@@ -272,12 +272,13 @@ func (p *Plugin) promiseOne(pod *corev1.Pod, refused fwk.NodeToStatusReader) str
 
 // earliest returns where and when a job fits first, nil for nowhere in time. Where it was promised a start before it stays with
 // these places as long as it starts there by then. fits says that it has room now, so that something else keeps it out.
-func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *backfill.Promise) (first *backfill.Promise, fits bool) {
+func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *backfill.Promise, refused fwk.NodeToStatusReader) (first *backfill.Promise, fits bool) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, false // it is in memory
 	}
 	b := p.bearingOf(nodes)
+	b.whole = keptWhole(nodes, refused)
 	b.kept, _ = p.keptFor(gangOf(m.waiting[0], group), group, m)
 	of := p.partyOf(group.layout, needed(group, m), m)
 	if of.varied {

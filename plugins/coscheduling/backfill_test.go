@@ -383,7 +383,7 @@ func BenchmarkSearch(b *testing.B) {
 			group := l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"})
 			m := l.membersOf(gang, group)
 			for b.Loop() {
-				if found, _ := l.earliest(group, &m, l.now(), nil); (found != nil) != (limited || tc.learns) {
+				if found, _ := l.earliest(group, &m, l.now(), nil, nil); (found != nil) != (limited || tc.learns) {
 					b.Fatalf("found %v", found)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
@@ -155,7 +156,28 @@ func withoutRoom(group *podGroup, m *members, b bearing) string {
 	if waiting.varied || unread != nil { // GPUFilter tells what is wrong with the pod
 		return ""
 	}
-	return b.roomFor(waiting.of, seats, len(m.placed)).verdict(group.minMember)
+	why := b.roomFor(waiting.of, seats, len(m.placed)).verdict(group.minMember)
+	if why != "" || len(waiting.of) == 1 {
+		return why
+	}
+	return b.withoutRoomTogether(group, m, waiting.of, seats)
+}
+
+// withoutRoomTogether says why there is no room for members of several kinds, each of which has room when the others are not there.
+func (b bearing) withoutRoomTogether(group *podGroup, m *members, waiting []kind, seats []seat) string {
+	s, want := siteOf(layout{}, seats, b), group.minMember-len(m.placed)
+	count := func(room func(node, role int, beside []int) int) int {
+		together := gangplan.Together(s.problem(waiting, nil, room))
+		if together < want && want < len(m.waiting) {
+			together = max(together, gangplan.Together(s.problem(among(waiting, needed(group, m)), nil, room)))
+		}
+		return together
+	}
+	free := count(s.free)
+	if free >= want {
+		return ""
+	}
+	return room{placed: len(m.placed), free: free, empty: count(s.empty)}.verdict(group.minMember)
 }
 
 // keptFor returns what is kept on nodes for pods that come before the members of a gang: those that preemption or

@@ -1,7 +1,6 @@
 package coscheduling
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -20,7 +19,7 @@ type change struct {
 	// come are members that are there, too.
 	come []guests
 	// gone are pods that are not there any more.
-	gone []*corev1.Pod
+	gone []fwk.PodInfo
 	// empty says that nobody else is there, and that the node is open.
 	empty bool
 }
@@ -55,16 +54,12 @@ func (s *seat) sums(c *change, info fwk.NodeInfo, b bearing) int {
 	if s.alone {
 		room = 1
 	}
-	var gone []cycle.Ask
-	for _, pod := range c.gone {
-		gone = append(gone, cycle.AsksOf(pod)...)
-	}
 	for _, ask := range s.asks {
 		offered, taken := cycle.AmountOf(info, ask.Resource)
 		if c.empty {
 			taken = 0
 		} else {
-			taken = max(0, max(0, taken)-cycle.SumOf(gone, ask.Resource)) + cycle.SumOf(b.kept[info.Node().Name], ask.Resource)
+			taken = max(0, max(0, taken)-cycle.HeldBy(c.gone, ask.Resource)) + cycle.SumOf(b.kept[info.Node().Name], ask.Resource)
 		}
 		for _, other := range c.come {
 			taken += int64(other.count) * cycle.SumOf(other.asks, ask.Resource)
@@ -74,10 +69,10 @@ func (s *seat) sums(c *change, info fwk.NodeInfo, b bearing) int {
 	return room
 }
 
-func uidsOf(pods []*corev1.Pod) []types.UID {
+func uidsOf(pods []fwk.PodInfo) []types.UID {
 	uids := make([]types.UID, len(pods))
 	for i, pod := range pods {
-		uids[i] = pod.UID
+		uids[i] = pod.GetPod().UID
 	}
 	return uids
 }

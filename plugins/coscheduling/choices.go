@@ -49,7 +49,7 @@ func (q *plea) choices() [][]int {
 // nodeToll is about what it costs to make room on a node: the highest priority of those that leave, and what they lose.
 type nodeToll struct {
 	node     int
-	priority int32
+	priority int64
 	loss     int64
 }
 
@@ -67,7 +67,7 @@ func (q *plea) tollOf(node int) nodeToll {
 	var leaving []occupant
 	for _, o := range q.crowd.on[node] {
 		if o.unit < 0 {
-			missing -= gpuquota.WholeGPUs(o.pod)
+			missing -= gpuquota.WholeGPUs(o.GetPod())
 		} else {
 			leaving = append(leaving, o)
 		}
@@ -76,16 +76,16 @@ func (q *plea) tollOf(node int) nodeToll {
 	slices.SortStableFunc(leaving, func(a, b occupant) int {
 		return cmp.Or(cmp.Compare(of(a).priority, of(b).priority), cmp.Compare(of(a).loss, of(b).loss))
 	})
-	toll := nodeToll{node: node, priority: math.MinInt32}
+	toll := nodeToll{node: node, priority: math.MinInt64}
 	for i, o := range leaving {
 		if missing <= 0 && (wants || i > 0) {
 			break
 		}
-		missing -= gpuquota.WholeGPUs(o.pod)
+		missing -= gpuquota.WholeGPUs(o.GetPod())
 		toll.priority, toll.loss = max(toll.priority, of(o).priority), toll.loss+of(o).loss
 	}
 	if wants && missing > 0 {
-		toll.priority = math.MaxInt32 // it is not enough, as far as sums tell
+		toll.priority = math.MaxInt64 // it is not enough, as far as sums tell
 	}
 	return toll
 }

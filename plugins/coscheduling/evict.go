@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/gangplan"
@@ -32,7 +33,7 @@ const (
 //
 // It is decided for the whole gang at once. When it is done one member at a time, as kube-scheduler does for pods, a gang that
 // lacks one node evicts once a member, and one that cannot start for another reason does so over and over.
-func (p *Plugin) makeRoom(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod) (node, why string) {
+func (p *Plugin) makeRoom(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod, refused fwk.NodeToStatusReader) (node, why string) {
 	if m.missing(group.minMember) != "" || len(m.placed) > m.bound || len(group.minResources) > 0 {
 		p.nominate(m.waiting, nil)
 		return "", ""
@@ -50,7 +51,7 @@ func (p *Plugin) makeRoom(ctx context.Context, g gang, group *podGroup, m *membe
 			return "", why
 		}
 	}
-	return p.plead(ctx, g, group, m, pod, due)
+	return p.plead(ctx, g, group, m, pod, due, refused)
 }
 
 // holdsBack reports whether nobody is evicted for a gang for now, whoever could be, and why, "" where that needs no words.
@@ -77,12 +78,13 @@ func (p *Plugin) holdsBack(g gang, group *podGroup, m *members) (holdsBack bool,
 }
 
 // plead has those leave that make room for a gang, of some, nil for all. It returns what makeRoom does.
-func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod, due sets.Set[types.UID]) (node, why string) {
+func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod, due sets.Set[types.UID], refused fwk.NodeToStatusReader) (node, why string) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return "", "" // it is in memory
 	}
 	b := p.bearingOf(nodes)
+	b.whole = keptWhole(nodes, refused)
 	request := p.requestOf(group, m)
 	b.request = request
 	b.kept, _ = p.keptFor(g, group, m)
@@ -104,7 +106,7 @@ func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members,
 		return p.await(move, m, pod), ""
 	}
 	p.quotas.Promise(m.waiting, move.to)
-	return move.to[pod.UID], p.clear(g, move, m.waiting, pod, due != nil, request.Entitled())
+	return move.to[pod.UID], p.clear(g, move, m.waiting, pod, due != nil)
 }
 
 // await returns where a pod goes when nobody else has to leave for its gang, "" for nowhere.
@@ -130,7 +132,9 @@ func (p *Plugin) mayEvict(waiting []*corev1.Pod) bool {
 // clearance is who leaves for a gang, and where its members go then.
 type clearance struct {
 	victims []*corev1.Pod
-	to      map[types.UID]string
+	// borrow are those of them that have the GPUs of those who ask.
+	borrow sets.Set[types.UID]
+	to     map[types.UID]string
 	// awaits says that somebody leaves already where members go.
 	awaits bool
 	// told is what the victims are told who stay for now, nil where they leave.
@@ -225,6 +229,7 @@ func (q *plea) searchOn(nodes []int) ([]int, *gangplan.Plan) {
 	units, plan := gangplan.Victims(gangplan.Eviction{
 		Problem: q.problem(q.kinds, q.standing, nil),
 		Units:   q.crowd.asUnits(nodes),
+		Budgets: q.crowd.budgets,
 		RoomWithout: func(node, role int, beside []int, gone func(int) bool) int {
 			if nodes != nil && !within.Has(node) {
 				return 0
@@ -249,7 +254,7 @@ func (q *plea) try(ctx context.Context, units []int, plan *gangplan.Plan) *veto 
 	if len(units) == 0 {
 		return nil
 	}
-	leaving, others := map[int][]*corev1.Pod{}, map[int][]*corev1.Pod{}
+	leaving, others := map[int][]fwk.PodInfo{}, map[int][]fwk.PodInfo{}
 	for node := range q.crowd.on {
 		leaving[node] = q.crowd.gone(node, func(unit int) bool { return slices.Contains(units, unit) })
 		others[node] = q.crowd.gone(node, func(int) bool { return true })
@@ -258,9 +263,15 @@ func (q *plea) try(ctx context.Context, units []int, plan *gangplan.Plan) *veto 
 }
 
 func (q *plea) clearance(units []int, plan *gangplan.Plan) *clearance {
-	move := &clearance{to: map[types.UID]string{}}
+	move := &clearance{to: map[types.UID]string{}, borrow: sets.New[types.UID]()}
 	for _, unit := range units {
-		move.victims = append(move.victims, q.crowd.units[unit].pods...)
+		of := &q.crowd.units[unit]
+		move.victims = append(move.victims, of.pods...)
+		for _, pod := range of.pods {
+			if of.borrows {
+				move.borrow.Insert(pod.UID)
+			}
+		}
 	}
 	for role := range q.kinds {
 		for i, node := range plan.Places[role] {

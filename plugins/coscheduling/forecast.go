@@ -19,7 +19,7 @@ type forecast struct {
 	*site
 	// ends are when pods are gone from each node, pods who that is, and freed what the first of them have given back.
 	ends  map[int][]time.Time
-	pods  map[int][]*corev1.Pod
+	pods  map[int][]fwk.PodInfo
 	freed map[int][]amounts
 	// left is how many pods may still be looked at.
 	left int
@@ -36,7 +36,7 @@ type ending struct {
 
 // forecastOf is a site by when pods are gone from their nodes, false for who may be there for ever.
 func forecastOf(s *site, now time.Time, effort int, gone func(*corev1.Pod, time.Time) (time.Time, bool)) *forecast {
-	f := &forecast{site: s, ends: map[int][]time.Time{}, pods: map[int][]*corev1.Pod{}, freed: map[int][]amounts{}, left: effort}
+	f := &forecast{site: s, ends: map[int][]time.Time{}, pods: map[int][]fwk.PodInfo{}, freed: map[int][]amounts{}, left: effort}
 	for node, info := range s.infos {
 		var endings []ending
 		for _, on := range info.GetPods() {
@@ -47,36 +47,22 @@ func forecastOf(s *site, now time.Time, effort int, gone func(*corev1.Pod, time.
 		slices.SortStableFunc(endings, func(a, b ending) int { return a.at.Compare(b.at) })
 		sum := amounts{}
 		for _, e := range endings {
-			sum = f.with(sum, e.CalculateResource().Resource)
-			f.ends[node], f.pods[node], f.freed[node] = append(f.ends[node], e.at), append(f.pods[node], e.GetPod()), append(f.freed[node], sum)
+			sum = f.with(sum, e.PodInfo)
+			f.ends[node], f.pods[node], f.freed[node] = append(f.ends[node], e.at), append(f.pods[node], e.PodInfo), append(f.freed[node], sum)
 		}
 	}
 	return f
 }
 
 // with adds what a pod holds of what the seats ask for.
-func (f *forecast) with(before amounts, held fwk.Resource) amounts {
+func (f *forecast) with(before amounts, held fwk.PodInfo) amounts {
 	after := make(amounts, len(before))
 	for i := range f.seats {
 		for _, ask := range f.seats[i].asks {
-			after[ask.Resource] = before[ask.Resource] + amountIn(held, ask.Resource)
+			after[ask.Resource] = before[ask.Resource] + cycle.HeldBy([]fwk.PodInfo{held}, ask.Resource)
 		}
 	}
 	return after
-}
-
-func amountIn(held fwk.Resource, name corev1.ResourceName) int64 {
-	switch name {
-	case corev1.ResourcePods:
-		return 1
-	case corev1.ResourceCPU:
-		return held.GetMilliCPU()
-	case corev1.ResourceMemory:
-		return held.GetMemory()
-	case corev1.ResourceEphemeralStorage:
-		return held.GetEphemeralStorage()
-	}
-	return held.GetScalarResources()[name]
 }
 
 // search returns when members fit first, and where: on the places of a promise alone, if there is one.

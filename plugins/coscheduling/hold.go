@@ -178,7 +178,7 @@ func (p *Plugin) hadNone(
 		p.breakPromise(pod, refused)
 	} else {
 		var node string
-		if node, why = p.makeRoom(ctx, g, group, &m, pod); node != "" {
+		if node, why = p.makeRoom(ctx, g, group, &m, pod, refused); node != "" {
 			return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, saying(why)
 		}
 		if told := p.promise(group, &m, refused); why == "" {

@@ -68,6 +68,18 @@ func (k *kinds) add(pod *corev1.Pod) {
 	k.of = append(k.of, kind{pod: pod, count: 1, all: []*corev1.Pod{pod}})
 }
 
+// among are some kinds with as many of each as there are among some pods.
+func among(kinds []kind, pods []*corev1.Pod) []kind {
+	some, of := slices.Clone(kinds), rolesOf(kinds)
+	for role := range some {
+		some[role].count = 0
+	}
+	for _, pod := range pods {
+		some[of[pod.UID]].count++
+	}
+	return some
+}
+
 var seed = maphash.MakeSeed()
 
 // fingerprint is equal, whatever their order, for the same pods that ask for the same as before. It costs a tenth of

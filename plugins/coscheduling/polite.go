@@ -20,15 +20,18 @@ import (
 // for it by now.
 const mostAttempts = 3
 
-// announce decides what those are told that are to leave, nil where they leave at once: nobody of them asks for time to save their
-// work, or the preemptor is a service of the cluster.
-func (p *Plugin) announce(victims []*corev1.Pod, by notice.Preemptor, priority int32) map[types.UID]notice.Notice {
+// announce decides what those are told that are to leave, nil where they leave at once: none of them asks for time to save its work but
+// those that borrow, or the preemptor is a service of the cluster.
+func (p *Plugin) announce(victims []*corev1.Pod, by notice.Preemptor, priority int32, borrow sets.Set[types.UID]) map[types.UID]notice.Notice {
 	if !minruntime.Binds(priority) {
 		return nil
 	}
 	told := make([]notice.Victim, len(victims))
 	for i, pod := range victims {
-		told[i] = notice.Victim{Pod: pod, Grace: p.graceOf(pod)}
+		told[i] = notice.Victim{Pod: pod}
+		if !borrow.Has(pod.UID) { // what was borrowed goes back at once
+			told[i].Grace = p.graceOf(pod)
+		}
 		if before, ok := p.notices.onPod(pod.UID); ok {
 			told[i].Before = &before
 		}
@@ -48,14 +51,12 @@ func (p *Plugin) graceOf(pod *corev1.Pod) time.Duration {
 
 // clear has others leave for a gang, or tells them first, where they ask for that and were not told yet. It returns what the pod is
 // told.
-func (p *Plugin) clear(g gang, move *clearance, members []*corev1.Pod, pod *corev1.Pod, told, entitled bool) (why string) {
+func (p *Plugin) clear(g gang, move *clearance, members []*corev1.Pod, pod *corev1.Pod, told bool) (why string) {
 	by := gangAsPreemptor(g, pod)
-	switch {
-	case told:
+	if told {
 		p.publish(p.notices.keep(by.Key(), move.victims))
-	case entitled: // what was borrowed goes back at once
-	default:
-		move.told = p.announce(move.victims, by, lowest(members))
+	} else {
+		move.told = p.announce(move.victims, by, lowest(members), move.borrow)
 	}
 	if move.told == nil {
 		p.places.clear(g, p.now().Add(settling))
@@ -188,7 +189,7 @@ func (p *Plugin) Tell(ctx context.Context, preemptor, victim *corev1.Pod, all []
 	if due {
 		p.publish(p.notices.keep(key, all))
 	} else if p.notices.victims(key) == nil {
-		if told := p.announce(all, by, corev1helpers.PodPriority(preemptor)); told != nil {
+		if told := p.announce(all, by, corev1helpers.PodPriority(preemptor), nil); told != nil {
 			p.notices.begin(by, all, told, nil)
 			p.look(key)
 		}

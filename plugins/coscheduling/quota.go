@@ -22,7 +22,7 @@ func (p *Plugin) requestOf(group *podGroup, m *members) *follow.Request {
 	if !p.quotas.Any() {
 		return nil
 	}
-	return p.quotas.Of(nominatedFirst(m.waiting)[:min(len(m.waiting), max(1, group.minMember-len(m.placed)))]...)
+	return p.quotas.Of(needed(group, m)...)
 }
 
 // overQuota says which quota is short for them, "" for none.
@@ -79,11 +79,11 @@ func (c *census) leaves(pod *corev1.Pod, standing gpuquota.Standing) bool {
 }
 
 // lowestIf puts those who borrow before all others: their priorities count among themselves.
-func lowestIf(borrows bool, priority int32) int32 {
+func lowestIf(borrows bool, priority int32) int64 {
 	if !borrows {
-		return priority
+		return int64(priority)
 	}
-	return math.MinInt32/2 + priority/4
+	return int64(priority) - 1<<32
 }
 
 // lone begins the name of the group of a pod that is in none. No PodGroup has such a name.
@@ -128,7 +128,7 @@ func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeT
 	p.places.refuse(g, refusal{on: on})
 	p.alone.Store(true)
 	defer p.forgetAlone(pod)
-	node, why := p.makeRoom(ctx, g, group, &m, pod)
+	node, why := p.makeRoom(ctx, g, group, &m, pod, refused)
 	if node != "" {
 		p.withdraw(podAsPreemptor(pod).Key()) // or those would leave, too, who were told to for its priority
 		return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, nil

@@ -54,7 +54,7 @@ type rehearsal struct {
 	nodes map[int]fwk.NodeInfo
 	left  int
 	// others are the pods that could leave, by node.
-	others map[int][]*corev1.Pod
+	others map[int][]fwk.PodInfo
 	// holders are the nodes that pods with devices leave.
 	holders sets.Set[string]
 	// taken are the nodes that members have come to, by number.
@@ -85,7 +85,7 @@ type cast struct {
 	kinds []kind
 	plan  *gangplan.Plan
 	// leaving are the pods that have left by then, and others those that could leave, by node.
-	leaving, others map[int][]*corev1.Pod
+	leaving, others map[int][]fwk.PodInfo
 }
 
 // rehearse returns what keeps a gang from its places, nil for nothing that is known.
@@ -108,7 +108,7 @@ func (p *Plugin) rehearse(ctx context.Context, c *cast) *veto {
 	}
 	for node, pods := range c.leaving {
 		for _, pod := range pods {
-			r.leave(node, pod)
+			r.leave(node, pod.GetPod())
 		}
 	}
 	for role := range c.kinds {
@@ -260,7 +260,7 @@ func (r *rehearsal) unfit(pod *corev1.Pod, of *part) sets.Set[string] {
 // refusalWithout is what the filters say of a member on a node that some pods have left: the first one to refuse has the word,
 // and while the node is full that is not the one that knows of volumes. Affinity to those very pods would be gone with them,
 // so that a member with any is not asked about.
-func (r *rehearsal) refusalWithout(others []*corev1.Pod, info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.Status {
+func (r *rehearsal) refusalWithout(others []fwk.PodInfo, info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.Status {
 	if affinity := pod.Spec.Affinity; len(others) == 0 || affinity != nil && affinity.PodAffinity != nil {
 		return nil
 	}
@@ -268,7 +268,7 @@ func (r *rehearsal) refusalWithout(others []*corev1.Pod, info fwk.NodeInfo, pod 
 	info, member := info.Snapshot(), []*part{of}
 	var off []fwk.PodInfo
 	for _, other := range others {
-		if on := r.takeOff(info, other, member); on != nil {
+		if on := r.takeOff(info, other.GetPod(), member); on != nil {
 			off = append(off, on)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -37,6 +38,8 @@ type bearing struct {
 	// kept is what is kept on nodes, by name, for pods that are to come there before the gang.
 	kept  map[string][]cycle.Ask
 	cards *devices.Ledger
+	// whole are the nodes that are kept from a pod for those that want all of one: there is no room for it on those while they are.
+	whole sets.Set[string]
 	// reservations keep nodes from members, nil for none.
 	reservations *follow.Reservations
 	// promises are what was promised to other jobs, nil for nothing.
@@ -90,7 +93,7 @@ type seat struct {
 	promised *backfill.Closed
 	// behind is what was promised to those behind the pod in line.
 	behind *backfill.Closed
-	// request is what quotas say to all members.
+	// request is what quotas say to the pods, together with all other members.
 	request *quotas.Request
 }
 
@@ -100,7 +103,7 @@ func (b bearing) seatsOf(waiting []kind) ([]seat, error) {
 	for i := range seats {
 		seats[i].closed, seats[i].promised = b.reservations.Against(waiting[i].pod), b.promises.Against(waiting[i].pod)
 		seats[i].behind = b.promises.Behind(waiting[i].pod)
-		seats[i].request = b.request
+		seats[i].request = b.request.For(waiting[i].pod)
 	}
 	return seats, err
 }

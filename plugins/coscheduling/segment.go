@@ -189,14 +189,23 @@ func (of *party) eachBlock(visit func(at int, pods []*corev1.Pod) bool) {
 	}
 }
 
-// needed are as many of the members that wait as it takes: those first that places were made free for. Of segments the lowest are
-// needed first, and with them the member that is tried.
+// needed are as many of the members that wait as it takes: those first that places were made free for, then the member that is tried, and then
+// the oldest; of segments the lowest. An index lists pods in another order each time, and what is decided must not change with that.
 func needed(group *podGroup, m *members) []*corev1.Pod {
-	waiting := m.waiting
-	if group.layout.segment > 0 {
+	waiting, want := m.waiting, min(len(m.waiting), max(1, group.minMember-len(m.placed)))
+	switch {
+	case group.layout.segment > 0:
 		waiting = append(slices.Clone(waiting[:1]), m.seating(group.layout).inOrder(waiting[1:])...)
+	case want < len(waiting):
+		waiting = append(slices.Clone(waiting[:1]), byAge(waiting[1:])...)
 	}
-	return nominatedFirst(waiting)[:min(len(waiting), max(1, group.minMember-len(m.placed)))]
+	return nominatedFirst(waiting)[:want]
+}
+
+func byAge(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareRanks(a, b))
+	})
 }
 
 // together reports whether the nodes that the members of each segment are nominated for are in one domain, with those of it that

@@ -39,6 +39,9 @@ func siteOf(l layout, seats []seat, b bearing) *site {
 	}
 	now, then := make([]int, len(seats)), make([]int, len(seats))
 	for node, info := range b.nodes {
+		if b.whole.Has(info.Node().Name) {
+			continue
+		}
 		some := 0
 		for role := range seats {
 			now[role], then[role] = tables[role].room(node, &seats[role], b)

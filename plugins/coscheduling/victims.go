@@ -1,17 +1,14 @@
 package coscheduling
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	policylisters "k8s.io/client-go/listers/policy/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -29,6 +26,8 @@ type crowd struct {
 	on map[int][]occupant
 	// guarded is when the first may leave of those that have not run for their min-runtime, the zero time where there are none.
 	guarded time.Time
+	// budgets are how many evictions each disruption budget allows that counts some of the units.
+	budgets []int
 	// budgeted says that a PodDisruptionBudget keeps some who borrow.
 	budgeted bool
 }
@@ -37,15 +36,17 @@ type crowd struct {
 type victims struct {
 	pods     []*corev1.Pod
 	nodes    []int
-	priority int32
+	priority int64
 	loss     int64
+	// spends are the disruption budgets that evicting them uses up in part.
+	spends []gangplan.Spend
 	// borrows says that they have the GPUs of those who ask.
 	borrows bool
 }
 
 // occupant is a pod on a node, and its unit; it is leaving already where that is -1.
 type occupant struct {
-	pod  *corev1.Pod
+	fwk.PodInfo
 	unit int
 }
 
@@ -80,19 +81,19 @@ func (p *Plugin) crowdOn(s *site, own gang, below int32, only sets.Set[types.UID
 	c.crowd.on = map[int][]occupant{}
 	for node, info := range s.infos {
 		for _, on := range info.GetPods() {
-			c.count(node, on.GetPod())
+			c.count(node, on)
 		}
 	}
 	for i := range c.crowd.units {
 		unit := &c.crowd.units[i]
 		unit.pods = c.whole(unit.pods)
-		unit.priority = corev1helpers.PodPriority(unit.pods[0])
+		priority := corev1helpers.PodPriority(unit.pods[0])
 		for _, pod := range unit.pods {
-			unit.priority = max(unit.priority, corev1helpers.PodPriority(pod))
+			priority = max(priority, corev1helpers.PodPriority(pod))
 			unit.loss += lossOf(pod, c.now)
 		}
 		unit.borrows = c.standing(unit.pods...) == gpuquota.Yields
-		unit.priority = lowestIf(unit.borrows, unit.priority)
+		unit.priority = lowestIf(unit.borrows, priority)
 	}
 	c.crowd.keep(newBudgets(p.budgets, p.departures.uncounted(now)))
 	return c.crowd
@@ -114,10 +115,11 @@ func isLeaving(pod *corev1.Pod, now time.Time) bool {
 }
 
 // count notes a pod on a node, and the rest of its gang with it.
-func (c *census) count(node int, pod *corev1.Pod) {
+func (c *census) count(node int, on fwk.PodInfo) {
+	pod := on.GetPod()
 	if pod.DeletionTimestamp != nil {
 		if isLeaving(pod, c.now) {
-			c.crowd.on[node] = append(c.crowd.on[node], occupant{pod, -1})
+			c.crowd.on[node] = append(c.crowd.on[node], occupant{on, -1})
 		}
 		return
 	}
@@ -144,7 +146,7 @@ func (c *census) count(node int, pod *corev1.Pod) {
 	of := &c.crowd.units[unit]
 	of.pods = append(of.pods, pod)
 	of.nodes = append(of.nodes, node)
-	c.crowd.on[node] = append(c.crowd.on[node], occupant{pod, unit})
+	c.crowd.on[node] = append(c.crowd.on[node], occupant{on, unit})
 }
 
 // gangOn returns the gang of a pod, and no group for one that runs without others.
@@ -211,10 +213,10 @@ func lossOf(pod *corev1.Pod, now time.Time) int64 {
 }
 
 // gone returns the pods that are not on a node any more when some units have left.
-func (c *crowd) gone(node int, gone func(unit int) bool) (pods []*corev1.Pod) {
+func (c *crowd) gone(node int, gone func(unit int) bool) (pods []fwk.PodInfo) {
 	for _, o := range c.on[node] {
 		if o.unit < 0 || gone(o.unit) {
-			pods = append(pods, o.pod)
+			pods = append(pods, o.PodInfo)
 		}
 	}
 	return pods
@@ -240,102 +242,7 @@ func (c *crowd) asUnits(nodes []int) []gangplan.Unit {
 
 func (c *crowd) unit(number int) gangplan.Unit {
 	of := &c.units[number]
-	return gangplan.Unit{Priority: of.priority, Loss: of.loss, Nodes: of.nodes}
-}
-
-// keep leaves out the units that disruption budgets protect. Where one allows some of several, those go that lose the least.
-func (c *crowd) keep(b *budgets) {
-	order := make([]int, len(c.units))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(x, y int) int {
-		return cmp.Or(cmp.Compare(c.units[x].priority, c.units[y].priority), cmp.Compare(c.units[x].loss, c.units[y].loss))
-	})
-	stays := map[int]bool{}
-	for _, unit := range order {
-		if !b.allow(c.units[unit].pods) {
-			stays[unit] = true
-			c.budgeted = c.budgeted || c.units[unit].borrows
-			c.units[unit].nodes = nil
-		}
-	}
-	for node, on := range c.on {
-		c.on[node] = slices.DeleteFunc(on, func(o occupant) bool { return stays[o.unit] })
-	}
-}
-
-// budgets are how many disruptions each PodDisruptionBudget allows still.
-type budgets struct {
-	lister policylisters.PodDisruptionBudgetLister
-	// uncounted are pods that leave, which a budget may not say yet.
-	uncounted []*corev1.Pod
-	known     map[string][]*budget // by namespace
-}
-
-type budget struct {
-	selector labels.Selector
-	spent    map[string]bool
-	left     int32
-}
-
-func newBudgets(lister policylisters.PodDisruptionBudgetLister, uncounted []*corev1.Pod) *budgets {
-	return &budgets{lister: lister, uncounted: uncounted, known: map[string][]*budget{}}
-}
-
-// in returns those of a namespace.
-func (b *budgets) in(namespace string) []*budget {
-	if all, ok := b.known[namespace]; ok || b.lister == nil {
-		return all
-	}
-	var all []*budget
-	found, _ := b.lister.PodDisruptionBudgets(namespace).List(labels.Everything()) // from memory
-	for _, pdb := range found {
-		selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
-		if err != nil {
-			continue
-		}
-		spent := map[string]bool{}
-		for name := range pdb.Status.DisruptedPods {
-			spent[name] = true
-		}
-		all = append(all, &budget{selector: selector, spent: spent, left: pdb.Status.DisruptionsAllowed})
-	}
-	for _, pod := range b.uncounted {
-		for _, budget := range all {
-			if pod.Namespace == namespace && budget.counts(pod) {
-				budget.left--
-			}
-		}
-	}
-	b.known[namespace] = all
-	return all
-}
-
-// counts reports whether the disruption of a pod is one of a budget, which has not counted it yet.
-func (b *budget) counts(pod *corev1.Pod) bool {
-	return !b.spent[pod.Name] && b.selector.Matches(labels.Set(pod.Labels))
-}
-
-// allow takes the disruption of some pods off their budgets, all of them or none.
-func (b *budgets) allow(pods []*corev1.Pod) bool {
-	costs := map[*budget]int32{}
-	for _, pod := range pods {
-		for _, budget := range b.in(pod.Namespace) {
-			if budget.counts(pod) {
-				costs[budget]++
-			}
-		}
-	}
-	for budget, cost := range costs {
-		if budget.left < cost {
-			return false
-		}
-	}
-	for budget, cost := range costs {
-		budget.left -= cost
-	}
-	return true
+	return gangplan.Unit{Priority: of.priority, Loss: of.loss, Nodes: of.nodes, Spends: of.spends}
 }
 
 // whole adds to the pods of a unit those of its gang that are on other nodes, or have none yet: who evicts one evicts all.

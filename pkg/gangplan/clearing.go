@@ -1,0 +1,248 @@
+package gangplan
+
+import (
+	"cmp"
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/topology"
+)
+
+// clearing is the search for units to evict: who is gone, and the room that there is then.
+type clearing struct {
+	*Eviction
+	gone []bool
+	// states are what the nodes take now, and most when nobody is there who may be evicted. on is the units by node.
+	states, most []*state
+	on           [][]int
+	// known are the states of nodes by who of the first 64 units on them is gone.
+	known []map[uint64]*state
+	// strict says that segments have to lie in one domain each that only should, and together that all roles are counted together.
+	strict, together bool
+	// exhausted says that it could not be looked at all that it takes, so that who leaves might have stayed.
+	exhausted bool
+}
+
+// state is what a node takes while some units are gone.
+type state struct {
+	// room is how many members of each role, when it takes no others.
+	room []int
+	// mixes are the mixtures of members that it takes, once these were asked for.
+	mixes [][]int
+	mixed bool
+}
+
+func newClearing(e *Eviction) *clearing {
+	nodes := e.nodes()
+	c := &clearing{Eviction: e, gone: make([]bool, len(e.Units)), states: make([]*state, nodes), most: make([]*state, nodes), on: make([][]int, nodes), known: make([]map[uint64]*state, nodes)}
+	for unit := range e.Units {
+		e.Units[unit].Nodes = distinct(e.Units[unit].Nodes)
+		for _, node := range e.Units[unit].Nodes {
+			c.on[node] = append(c.on[node], unit)
+		}
+		c.gone[unit] = true
+	}
+	for _, node := range e.Tree.Root.Nodes {
+		c.most[node] = c.stateOf(node)
+	}
+	clear(c.gone)
+	for _, node := range e.Tree.Root.Nodes {
+		c.states[node] = c.most[node]
+		if len(c.on[node]) > 0 {
+			c.states[node] = c.stateOf(node)
+		}
+	}
+	return c
+}
+
+// distinct are some numbers, each once.
+func distinct(numbers []int) []int {
+	if slices.IsSorted(numbers) && len(slices.Compact(slices.Clone(numbers))) == len(numbers) {
+		return numbers
+	}
+	return slices.Compact(slices.Sorted(slices.Values(numbers)))
+}
+
+// stateOf is the state of a node with those gone that are.
+func (c *clearing) stateOf(node int) *state {
+	mask := uint64(0)
+	if len(c.on[node]) > 64 {
+		return c.count(node)
+	}
+	for i, unit := range c.on[node] {
+		if c.gone[unit] {
+			mask |= 1 << i
+		}
+	}
+	known, ok := c.known[node][mask]
+	if !ok {
+		if c.known[node] == nil {
+			c.known[node] = map[uint64]*state{}
+		}
+		known = c.count(node)
+		c.known[node][mask] = known
+	}
+	return known
+}
+
+func (c *clearing) count(node int) *state {
+	s := &state{room: make([]int, len(c.Roles))}
+	for role := range s.room {
+		s.room[role] = c.RoomWithout(node, role, nil, c.isGone)
+	}
+	return s
+}
+
+func (c *clearing) isGone(unit int) bool { return c.gone[unit] }
+
+// mixesOn are the mixtures of members that a node takes in its state.
+func (c *clearing) mixesOn(node int) [][]int {
+	s := c.states[node]
+	if !s.mixed {
+		s.mixed = true
+		s.mixes = mixesOf(c.Roles, func(role int, beside []int) int {
+			if beside == nil || s.room[role] == 0 {
+				return s.room[role]
+			}
+			return c.RoomWithout(node, role, beside, c.isGone)
+		})
+	}
+	return s.mixes
+}
+
+// place is the domain that is looked at, and how many members of each role it has room for.
+type place struct {
+	*topology.Domain
+	inside []bool
+	room   []int
+	// stocks are what it has room for in segments, by role; nil where there are none.
+	stocks []*stock
+	// crew are the members of several roles, nil where these are counted one by one, and value what the nodes take by its weights.
+	crew    *crew
+	weights [2][]int
+	value   [2]int
+	// taken is where all of them had places last, and touched the nodes that have changed since.
+	taken   map[int][]int
+	touched []int
+}
+
+func (c *clearing) placeOf(d *topology.Domain) *place {
+	p := &place{Domain: d, inside: make([]bool, c.nodes()), room: make([]int, len(c.Roles)), stocks: c.stocksOf(c.states)}
+	for _, node := range d.Nodes {
+		p.inside[node] = true
+		for role := range c.Roles {
+			p.room[role] += c.states[node].room[role]
+		}
+	}
+	return p
+}
+
+// gather has all roles of a gang counted together.
+func (c *clearing) gather(p *place) {
+	if len(c.Roles) == 1 || p.stocks != nil {
+		return
+	}
+	p.crew = &crew{want: c.Roles, nodes: p.Nodes, mixes: c.mixesOn, affords: c.affords}
+	p.weights = p.crew.weights()
+	p.value = p.crew.value(p.weights)
+}
+
+func (c *clearing) unitsOn(d *topology.Domain) (units []int) {
+	for _, node := range d.Nodes {
+		units = append(units, c.on[node]...)
+	}
+	slices.Sort(units)
+	return slices.Compact(units)
+}
+
+// set has a unit leave or come back.
+func (c *clearing) set(p *place, unit int, gone bool) {
+	if c.gone[unit] == gone {
+		return
+	}
+	c.gone[unit] = gone
+	for _, node := range c.Units[unit].Nodes {
+		before, after := c.states[node], c.stateOf(node)
+		if c.states[node] = after; !p.inside[node] {
+			continue
+		}
+		if p.crew != nil {
+			was, is := valueOf(before.mixes, p.weights), valueOf(c.mixesOn(node), p.weights)
+			p.value[0], p.value[1], p.touched = p.value[0]+is[0]-was[0], p.value[1]+is[1]-was[1], append(p.touched, node)
+		}
+		for role := range c.Roles {
+			p.room[role] += after.room[role] - before.room[role]
+			if p.stocks != nil {
+				p.stocks[role].change(node, after.room[role]-before.room[role])
+			}
+		}
+	}
+}
+
+// fits says whether the gang has room with those gone that are: role by role, or for all of them together.
+func (c *clearing) fits(p *place) bool {
+	for role, count := range c.Roles {
+		if p.room[role] < count {
+			return false
+		}
+	}
+	if slices.ContainsFunc(p.stocks, func(k *stock) bool { return !c.holds(k) }) {
+		return false
+	}
+	return !c.together || c.fitTogether(p)
+}
+
+// fitTogether asks for places of all roles: in segments for a whole plan, since nothing less tells.
+func (c *clearing) fitTogether(p *place) bool {
+	if p.stocks != nil {
+		if !c.affords(8 * c.nodes() * len(c.Roles)) {
+			c.exhausted = true
+			return false
+		}
+		problem := c.problemWithout(c.gone)
+		segments := *c.Segments
+		segments.Preferred = false
+		problem.Segments = &segments
+		plan, _ := Make(problem)
+		return plan != nil
+	}
+	if p.crew == nil {
+		return true
+	}
+	if !p.crew.enough(p.value, p.weights) {
+		return false
+	}
+	if p.taken != nil && !slices.ContainsFunc(p.touched, func(node int) bool { return !c.takes(node, p.taken[node]) }) {
+		p.touched = p.touched[:0]
+		return true
+	}
+	if !c.affords(4 * len(p.Nodes)) {
+		c.exhausted = true
+		return false
+	}
+	taken := p.crew.seatBy(p.weights)
+	if taken != nil {
+		p.taken, p.touched = taken, p.touched[:0]
+	}
+	return taken != nil
+}
+
+// takes reports whether a node takes some members of each role now, nil for none.
+func (c *clearing) takes(node int, counts []int) bool {
+	return counts == nil || slices.ContainsFunc(c.mixesOn(node), func(mix []int) bool { return covers(mix, counts) })
+}
+
+// seatFirst has members of several roles go to the nodes first that change last when units come back in an order.
+func (c *clearing) seatFirst(p *place, order []int) {
+	if p.crew == nil {
+		return
+	}
+	changes := make([]int, c.nodes())
+	for i := len(order) - 1; i >= 0; i-- {
+		for _, node := range c.Units[order[i]].Nodes {
+			changes[node] = len(order) - i
+		}
+	}
+	nodes := slices.Clone(p.Nodes)
+	slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(changes[a], changes[b]) })
+	p.crew.nodes, p.taken = nodes, nil
+}

@@ -1,0 +1,96 @@
+package gangplan
+
+import "slices"
+
+// seating is who has a place by now: an index of how many there are of each role but one, and the most of that one for each.
+type seating struct {
+	most []int32
+	// mix and from are by which mixture of the last node, and from which index, each came about; mix -1 is none.
+	mix  []int16
+	from []int32
+}
+
+// exactly looks at all ways, as far as steps last: node by node, for all numbers of members of each role but the one with the most.
+func (c *crew) exactly() map[int][]int {
+	last, states := 0, 1
+	for role := range c.want {
+		if c.want[role] > c.want[last] {
+			last = role
+		}
+	}
+	stride := make([]int, len(c.want))
+	for role, count := range c.want {
+		if role != last {
+			stride[role] = states
+			states *= count + 1
+			if states > 1<<20 {
+				return nil
+			}
+		}
+	}
+	steps := 0
+	for _, node := range c.nodes {
+		steps += states * (1 + len(c.mixes(node)))
+	}
+	if !c.affords(steps) {
+		return nil
+	}
+	all := make([]seating, 1, len(c.nodes)+1)
+	all[0] = seating{most: make([]int32, states)}
+	for i := range all[0].most {
+		all[0].most[i] = -1
+	}
+	all[0].most[0] = 0
+	for _, node := range c.nodes {
+		all = append(all, c.with(&all[len(all)-1], node, stride, last))
+		if at := &all[len(all)-1]; int(at.most[states-1]) == c.want[last] {
+			return c.follow(all, states-1)
+		}
+	}
+	return nil
+}
+
+// with is who has a place when one more node takes some.
+func (c *crew) with(before *seating, node int, stride []int, last int) seating {
+	next := seating{most: slices.Clone(before.most), mix: make([]int16, len(before.most)), from: make([]int32, len(before.most))}
+	for i := range next.mix {
+		next.mix[i], next.from[i] = -1, int32(i)
+	}
+	for number, mix := range c.mixes(node) {
+		for from, most := range before.most {
+			if most < 0 {
+				continue
+			}
+			to := 0
+			for role, width := range stride {
+				if role != last {
+					to += width * min(from/width%(c.want[role]+1)+mix[role], c.want[role])
+				}
+			}
+			if sum := min(most+int32(mix[last]), int32(c.want[last])); sum > next.most[to] {
+				next.most[to], next.mix[to], next.from[to] = sum, int16(number), int32(from)
+			}
+		}
+	}
+	return next
+}
+
+// follow goes back over the nodes, and has each take what it was found to.
+func (c *crew) follow(all []seating, at int) map[int][]int {
+	taken, left := map[int][]int{}, slices.Clone(c.want)
+	for i := len(all) - 1; i > 0; i-- {
+		mix := all[i].mix[at]
+		at = int(all[i].from[at])
+		if mix < 0 {
+			continue
+		}
+		node := c.nodes[i-1]
+		counts := slices.Clone(c.mixes(node)[mix])
+		for role := range counts {
+			counts[role] = min(counts[role], left[role])
+			left[role] -= counts[role]
+		}
+		taken[node] = counts
+	}
+	return taken
+}

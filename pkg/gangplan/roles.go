@@ -1,0 +1,276 @@
+package gangplan
+
+import (
+	"cmp"
+	"slices"
+
+	"g8s.host/gpu-scheduler/pkg/topology"
+)
+
+// A node takes some mixtures of members of several roles. Whether all members have a place on some nodes is a question about all of
+// them at once: counted role by role, two roles that each need the last node both have room on it.
+
+const (
+	// mostMixes is how many of the largest mixtures of a node are known, and mostAsked how often its room is asked for them.
+	mostMixes, mostAsked = 64, 512
+	// unitWeight is what all members of a role that an empty node takes weigh together.
+	unitWeight = 1 << 20
+)
+
+// mixesOf are the largest mixtures of members of each role that a node takes, no more than are wanted of each. room is how many of a
+// role it takes beside others, nil for none.
+func mixesOf(want []int, room func(role int, beside []int) int) (mixes [][]int) {
+	order := make([]int, len(want))
+	for role := range order {
+		order[role] = role
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(want[a], want[b]) })
+	counts, asked := make([]int, len(want)), 0
+	var add func(at int)
+	add = func(at int) {
+		role, beside := order[at], counts
+		if !slices.ContainsFunc(counts, func(count int) bool { return count > 0 }) {
+			beside = nil
+		}
+		if asked++; asked > mostAsked || len(mixes) == mostMixes {
+			return
+		}
+		most := min(room(role, beside), want[role])
+		for count := most; count >= 0; count-- {
+			counts[role] = count
+			if at+1 < len(order) {
+				add(at + 1)
+				continue
+			}
+			if !slices.ContainsFunc(mixes, func(mix []int) bool { return covers(mix, counts) }) {
+				mixes = append(mixes, slices.Clone(counts))
+			}
+			break
+		}
+		counts[role] = 0
+	}
+	add(0)
+	return slices.DeleteFunc(mixes, func(mix []int) bool { return sum(mix) == 0 })
+}
+
+// covers reports whether a mixture has as many members of each role as another one.
+func covers(mix, other []int) bool {
+	for role := range mix {
+		if mix[role] < other[role] {
+			return false
+		}
+	}
+	return true
+}
+
+// crew is members of several roles that want a place on some nodes together.
+type crew struct {
+	want []int
+	// nodes are by number, and mixes what each of them takes.
+	nodes []int
+	mixes func(node int) [][]int
+	// affords takes steps off those that are left, and reports false where there are too few.
+	affords func(steps int) bool
+}
+
+// seat returns how many members of each role each node takes so that all have a place, nil where that cannot be. When steps run out it
+// may miss a way.
+func (c *crew) seat() map[int][]int {
+	weights := c.weights()
+	if !c.enough(c.value(weights), weights) {
+		return nil
+	}
+	return c.seatBy(weights)
+}
+
+// seatBy is seat for nodes that take enough by their weights.
+func (c *crew) seatBy(weights [2][]int) map[int][]int {
+	if taken := c.greedily(weights[1]); taken != nil {
+		return taken
+	}
+	if taken := c.greedily(c.scarce()); taken != nil {
+		return taken
+	}
+	return c.exactly()
+}
+
+// weights are ways to weigh a member of each role: all alike, and by how much of a node it takes.
+func (c *crew) weights() (weights [2][]int) {
+	most := make([]int, len(c.want))
+	for _, node := range c.nodes {
+		for _, mix := range c.mixes(node) {
+			for role, count := range mix {
+				most[role] = max(most[role], count)
+			}
+		}
+	}
+	for i := range weights {
+		weights[i] = make([]int, len(c.want))
+	}
+	for role := range c.want {
+		weights[0][role], weights[1][role] = 1, unitWeight/max(1, most[role])
+	}
+	return weights
+}
+
+// value is what the nodes take at most by each of two weights.
+func (c *crew) value(weights [2][]int) (value [2]int) {
+	for _, node := range c.nodes {
+		for i, of := range valueOf(c.mixes(node), weights) {
+			value[i] += of
+		}
+	}
+	return value
+}
+
+// enough reports whether nodes of a value may take all. Where they take too little by either weight no way to seat the members can mend that.
+func (c *crew) enough(value [2]int, weights [2][]int) bool {
+	return value[0] >= weigh(c.want, weights[0]) && value[1] >= weigh(c.want, weights[1])
+}
+
+// valueOf is what a node takes at most by each of two weights.
+func valueOf(mixes [][]int, weights [2][]int) (value [2]int) {
+	for _, mix := range mixes {
+		for i := range value {
+			value[i] = max(value[i], weigh(mix, weights[i]))
+		}
+	}
+	return value
+}
+
+func weigh(counts, weight []int) (all int) {
+	for role, count := range counts {
+		all += weight[role] * count
+	}
+	return all
+}
+
+// scarce weighs the members of a role the more the fewer nodes take one.
+func (c *crew) scarce() []int {
+	nodes, weight := make([]int, len(c.want)), make([]int, len(c.want))
+	for _, node := range c.nodes {
+		for role := range c.want {
+			if slices.ContainsFunc(c.mixes(node), func(mix []int) bool { return mix[role] > 0 }) {
+				nodes[role]++
+			}
+		}
+	}
+	for role := range weight {
+		weight[role] = unitWeight / max(1, nodes[role])
+	}
+	return weight
+}
+
+// greedily has each node take the mixture that weighs the most of those who have no place yet.
+func (c *crew) greedily(weight []int) map[int][]int {
+	taken, left, missing := map[int][]int{}, slices.Clone(c.want), sum(c.want)
+	for _, node := range c.nodes {
+		if missing == 0 {
+			break
+		}
+		best, most := []int(nil), 0
+		for _, mix := range c.mixes(node) {
+			all := 0
+			for role, count := range mix {
+				all += weight[role] * min(count, left[role])
+			}
+			if all > most {
+				best, most = mix, all
+			}
+		}
+		if best == nil {
+			continue
+		}
+		counts := make([]int, len(best))
+		for role, count := range best {
+			counts[role] = min(count, left[role])
+			left[role] -= counts[role]
+			missing -= counts[role]
+		}
+		taken[node] = counts
+	}
+	if missing > 0 {
+		return nil
+	}
+	return taken
+}
+
+// jointly places members of several roles in a domain where that fails one role after the other.
+func (s *search) jointly(d *topology.Domain) *trial {
+	known := map[int][][]int{}
+	c := &crew{want: s.Roles, nodes: d.Nodes, affords: s.affords, mixes: func(node int) [][]int {
+		mixes, ok := known[node]
+		if !ok {
+			mixes = s.mixesOn(node, s.Roles)
+			known[node] = mixes
+		}
+		return mixes
+	}}
+	taken := c.seat()
+	if taken == nil {
+		return nil
+	}
+	return &trial{taken: taken}
+}
+
+// Together is how many of the members have a place when those of all roles are counted together, wherever they lie. It is all of them where
+// they have, as far as steps last, and else some that have.
+func Together(p Problem) int {
+	s, all := newSearch(&p), sum(p.Roles)
+	seated := all - sum(s.inTurn())
+	if seated == all {
+		return all
+	}
+	nodes := slices.DeleteFunc(slices.Clone(p.Tree.Root.Nodes), func(node int) bool { return !s.hasRoom(node, p.Roles) })
+	if s.jointly(&topology.Domain{Nodes: nodes}) != nil {
+		return all
+	}
+	return seated
+}
+
+// hasRoom reports whether a node takes a member of a role that some are wanted of.
+func (s *search) hasRoom(node int, want []int) bool {
+	for role, count := range want {
+		if count > 0 && s.free[role][node] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *search) mixesOn(node int, want []int) [][]int {
+	return mixesOf(want, func(role int, beside []int) int {
+		if beside == nil || s.free[role][node] == 0 {
+			return s.free[role][node]
+		}
+		return s.Room(node, role, beside)
+	})
+}
+
+// inTurn has one node after the other take the mixture that weighs the most, members of a role the more the less room it has, until all have a
+// place. It returns how many of each role have none.
+func (s *search) inTurn() (left []int) {
+	left = slices.Clone(s.Roles)
+	weight := make([]int, len(left))
+	for role := range weight {
+		weight[role] = unitWeight / max(1, min(unitWeight, sum(s.free[role])))
+	}
+	for node := range s.Tree.InOrder() {
+		if !s.hasRoom(node, left) {
+			continue
+		}
+		var best []int
+		for _, mix := range s.mixesOn(node, left) {
+			if best == nil || weigh(mix, weight) > weigh(best, weight) {
+				best = mix
+			}
+		}
+		for role, count := range best {
+			left[role] -= count
+		}
+		if sum(left) == 0 {
+			break
+		}
+	}
+	return left
+}

@@ -1,0 +1,125 @@
+package coscheduling
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	policylisters "k8s.io/client-go/listers/policy/v1"
+
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+)
+
+// keep notes what the units spend of disruption budgets, and leaves out those that budgets do not allow to leave, whoever else stays. Of
+// several that one budget counts the search takes those whose leaving helps.
+func (c *crowd) keep(b *budgets) {
+	stays, numbers := map[int]bool{}, map[*budget]int{}
+	for i := range c.units {
+		unit := &c.units[i]
+		costs := b.costs(unit.pods)
+		if stays[i] = exceed(costs); stays[i] {
+			c.budgeted = c.budgeted || unit.borrows
+			unit.nodes = nil
+			continue
+		}
+		for _, cost := range costs {
+			number, known := numbers[cost.budget]
+			if !known {
+				number = len(c.budgets)
+				numbers[cost.budget], c.budgets = number, append(c.budgets, int(cost.budget.left))
+			}
+			unit.spends = append(unit.spends, gangplan.Spend{Budget: number, Count: int(cost.pods)})
+		}
+	}
+	for node, on := range c.on {
+		c.on[node] = slices.DeleteFunc(on, func(o occupant) bool { return stays[o.unit] })
+	}
+}
+
+// budgets are how many disruptions each PodDisruptionBudget allows still.
+type budgets struct {
+	lister policylisters.PodDisruptionBudgetLister
+	// uncounted are pods that leave, which a budget may not say yet.
+	uncounted []*corev1.Pod
+	known     map[string][]*budget // by namespace
+}
+
+type budget struct {
+	name     string
+	selector labels.Selector
+	spent    map[string]bool
+	left     int32
+}
+
+func newBudgets(lister policylisters.PodDisruptionBudgetLister, uncounted []*corev1.Pod) *budgets {
+	return &budgets{lister: lister, uncounted: uncounted, known: map[string][]*budget{}}
+}
+
+// in returns those of a namespace.
+func (b *budgets) in(namespace string) []*budget {
+	if all, ok := b.known[namespace]; ok || b.lister == nil {
+		return all
+	}
+	var all []*budget
+	found, _ := b.lister.PodDisruptionBudgets(namespace).List(labels.Everything()) // from memory
+	for _, pdb := range found {
+		selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+		if err != nil {
+			continue
+		}
+		spent := map[string]bool{}
+		for name := range pdb.Status.DisruptedPods {
+			spent[name] = true
+		}
+		all = append(all, &budget{name: pdb.Name, selector: selector, spent: spent, left: pdb.Status.DisruptionsAllowed})
+	}
+	for _, pod := range b.uncounted {
+		for _, budget := range all {
+			if pod.Namespace == namespace && budget.counts(pod) {
+				budget.left--
+			}
+		}
+	}
+	slices.SortFunc(all, func(x, y *budget) int { return strings.Compare(x.name, y.name) })
+	b.known[namespace] = all
+	return all
+}
+
+// counts reports whether the disruption of a pod is one of a budget, which has not counted it yet.
+func (b *budget) counts(pod *corev1.Pod) bool {
+	return !b.spent[pod.Name] && b.selector.Matches(labels.Set(pod.Labels))
+}
+
+// cost is how many disruptions of a budget some pods are.
+type cost struct {
+	*budget
+	pods int32
+}
+
+// costs are those of the disruption of some pods, by budget.
+func (b *budgets) costs(pods []*corev1.Pod) (costs []cost) {
+	for _, pod := range pods {
+		for _, budget := range b.in(pod.Namespace) {
+			if !budget.counts(pod) {
+				continue
+			}
+			i := slices.IndexFunc(costs, func(c cost) bool { return c.budget == budget })
+			if i < 0 {
+				i, costs = len(costs), append(costs, cost{budget: budget})
+			}
+			costs[i].pods++
+		}
+	}
+	return costs
+}
+
+// allow reports whether the disruption of some pods is within their budgets.
+func (b *budgets) allow(pods []*corev1.Pod) bool {
+	return !exceed(b.costs(pods))
+}
+
+func exceed(costs []cost) bool {
+	return slices.ContainsFunc(costs, func(c cost) bool { return c.left < c.pods })
+}
