@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/defrag"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -212,7 +213,7 @@ func jobWaitsFor(pods []defrag.Unhelped) phrase.Text {
 	}
 	total := int64(0)
 	for _, pod := range pods {
-		total += pod.GPUs
+		total = amounts.Add(total, pod.GPUs)
 	}
 	return phrase.Of("%s/%s (%d pods) of namespace %s waits for %s", first.Kind, first.Job, len(pods), first.Namespace, plural(int(total), "GPU"))
 }

@@ -18,6 +18,15 @@ import (
 // 63 bits.
 const Most = math.MaxInt64 / 1000
 
+// Add adds two counts, neither of them negative, and stays at the largest where the sum does not fit in 63 bits: a kubelet may claim any
+// number for its node, and a user for a pod, and a sum that wraps looks like nothing, or like less than nothing.
+func Add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
 // mostDigits and mostExponent are how long an amount may be written. 63 bits take 19 digits.
 const mostDigits, mostExponent = 32, 24
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"g8s.host/gpu-scheduler/pkg/amounts"
 )
 
 // Stock is how many GPUs the nodes of a place have.
@@ -14,8 +16,9 @@ type Stock struct {
 	There, Open, Free int64
 }
 
-func (s Stock) plus(other Stock) Stock {
-	return Stock{s.There + other.There, s.Open + other.Open, s.Free + other.Free}
+// Plus adds up two stocks. No sum wraps.
+func (s Stock) Plus(other Stock) Stock {
+	return Stock{amounts.Add(s.There, other.There), amounts.Add(s.Open, other.Open), amounts.Add(s.Free, other.Free)}
 }
 
 // Demand is what a pod waits for.
@@ -180,7 +183,7 @@ func (a *Account) pledges(stock map[Place]Stock) map[Place]Pledge {
 		}
 		for place, s := range stock {
 			if place.Pool == at.Pool && (at.Type == "" || place.Type == at.Type) {
-				p.Stock = p.plus(s)
+				p.Stock = p.Plus(s)
 			}
 		}
 		out[at] = p

@@ -154,13 +154,11 @@ func stockOf(s *snapshot.Snapshot) map[gpuquota.Place]gpuquota.Stock {
 	out := map[gpuquota.Place]gpuquota.Stock{}
 	for _, node := range buildNodes(s.Nodes, s.Pods, s.GPUPools) {
 		at := gpuquota.Place{Pool: node.Pool, Type: node.GPUType}
-		stock := out[at]
-		stock.There += node.GPUs.Allocatable
+		stock := gpuquota.Stock{There: node.GPUs.Allocatable}
 		if node.Schedulable() {
-			stock.Open += node.GPUs.Allocatable
-			stock.Free += node.GPUs.Free
+			stock.Open, stock.Free = node.GPUs.Allocatable, node.GPUs.Free
 		}
-		out[at] = stock
+		out[at] = out[at].Plus(stock)
 	}
 	return out
 }

@@ -5,7 +5,10 @@
 // contract.
 package inventory
 
-import "g8s.host/gpu-scheduler/pkg/snapshot"
+import (
+	"g8s.host/gpu-scheduler/pkg/amounts"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
 
 // Cluster is the state of a cluster at one moment. Every list is sorted by name.
 type Cluster struct {
@@ -35,12 +38,13 @@ type GPUs struct {
 	Unhealthy int64 `json:"unhealthy,omitempty"`
 }
 
-func (g GPUs) plus(other GPUs) GPUs {
+// Plus adds up the GPUs of two nodes, or of more. No sum wraps.
+func (g GPUs) Plus(other GPUs) GPUs {
 	return GPUs{
-		Allocatable: addSaturating(g.Allocatable, other.Allocatable),
-		Used:        addSaturating(g.Used, other.Used),
-		Free:        addSaturating(g.Free, other.Free),
-		Unhealthy:   addSaturating(g.Unhealthy, other.Unhealthy),
+		Allocatable: amounts.Add(g.Allocatable, other.Allocatable),
+		Used:        amounts.Add(g.Used, other.Used),
+		Free:        amounts.Add(g.Free, other.Free),
+		Unhealthy:   amounts.Add(g.Unhealthy, other.Unhealthy),
 	}
 }
 

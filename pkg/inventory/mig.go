@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 )
@@ -38,7 +39,7 @@ func CountProfiles(node *fit.Node, pods []*corev1.Pod) []ProfileCount {
 	for _, pod := range pods {
 		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 		for i := range out {
-			out[i].Used = addSaturating(out[i].Used, count(requests, names.ResourceMIGPrefix+corev1.ResourceName(out[i].Profile)))
+			out[i].Used = amounts.Add(out[i].Used, count(requests, names.ResourceMIGPrefix+corev1.ResourceName(out[i].Profile)))
 		}
 	}
 	for i := range out {
@@ -62,9 +63,9 @@ func AddProfiles(sum, node []ProfileCount) []ProfileCount {
 			sum = append(sum, ProfileCount{Profile: more.Profile})
 			i = len(sum) - 1
 		}
-		sum[i].Allocatable = addSaturating(sum[i].Allocatable, more.Allocatable)
-		sum[i].Used = addSaturating(sum[i].Used, more.Used)
-		sum[i].Free = addSaturating(sum[i].Free, more.Free)
+		sum[i].Allocatable = amounts.Add(sum[i].Allocatable, more.Allocatable)
+		sum[i].Used = amounts.Add(sum[i].Used, more.Used)
+		sum[i].Free = amounts.Add(sum[i].Free, more.Free)
 	}
 	sortProfiles(sum)
 	return sum

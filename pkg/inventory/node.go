@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -119,8 +119,8 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 			out.InvalidPods = append(out.InvalidPods, podName(pod).String())
 			continue
 		}
-		out.GPUs.Used = addSaturating(out.GPUs.Used, request.Whole)
-		shared.Used = addSaturating(shared.Used, request.Shared)
+		out.GPUs.Used = amounts.Add(out.GPUs.Used, request.Whole)
+		shared.Used = amounts.Add(shared.Used, request.Shared)
 	}
 	out.MIG = CountProfiles(judged, pods)
 	if fit.IsOpen(node) {
@@ -147,14 +147,6 @@ func (n Node) offer(object *corev1.Node) nodestate.Offer {
 		out.GPUMemory = &memory
 	}
 	return out
-}
-
-// addSaturating adds two counts; a pod may claim any number, and a wrapped sum would look free.
-func addSaturating(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 func count(list corev1.ResourceList, name corev1.ResourceName) int64 {

@@ -106,7 +106,7 @@ func (p *Pool) add(node Node) {
 		p.Description = node.Note
 	}
 	p.MIG = AddProfiles(p.MIG, node.MIG)
-	p.GPUs = p.GPUs.plus(node.GPUs)
+	p.GPUs = p.GPUs.Plus(node.GPUs)
 	if node.Schedulable() {
 		p.ReadyNodes++
 	}
@@ -114,7 +114,7 @@ func (p *Pool) add(node Node) {
 		if p.SharedGPUs == nil {
 			p.SharedGPUs = &GPUs{}
 		}
-		*p.SharedGPUs = p.SharedGPUs.plus(*node.SharedGPUs)
+		*p.SharedGPUs = p.SharedGPUs.Plus(*node.SharedGPUs)
 	}
 	if node.GPUs.isZero() && node.GPUType == "" {
 		return // a node without GPUs is in the pool, but adds no type
@@ -125,5 +125,5 @@ func (p *Pool) add(node Node) {
 		p.Types = append(p.Types, TypeSummary{GPUType: node.GPUType})
 	}
 	p.Types[i].Nodes++
-	p.Types[i].GPUs = p.Types[i].GPUs.plus(node.GPUs)
+	p.Types[i].GPUs = p.Types[i].GPUs.Plus(node.GPUs)
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/fit"
@@ -188,7 +189,7 @@ func newEntry(pod *corev1.Pod, id key) *Entry {
 
 func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 	e.Pods++
-	e.GPUs += request.Whole + request.Shared
+	e.GPUs = amounts.Add(e.GPUs, amounts.Add(request.Whole, request.Shared))
 	if created := pod.CreationTimestamp.Time; created.Before(e.Since) {
 		e.Since = created
 	}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/diagnosis"
 	"g8s.host/gpu-scheduler/pkg/fit"
@@ -65,7 +66,7 @@ func (e *Entry) ask() (gpuquota.Ask, []string) {
 		if i > 0 && !e.wish.together() {
 			break
 		}
-		out.GPUs += gpuquota.WholeGPUs(request.Pod)
+		out.GPUs = amounts.Add(out.GPUs, gpuquota.WholeGPUs(request.Pod))
 		out.Pods = append(out.Pods, request.Pod.UID)
 		if types, err := gpu.PodTypes(request.Pod); err == nil {
 			accepted = types.Accepted

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -271,7 +272,7 @@ func buildJobs(pods []corev1.Pod, samples gpumetrics.Samples) []Job {
 			jobs[key] = &Job{Namespace: key.namespace, Name: key.name, Kind: key.kind, Pool: cmp.Or(pod.Labels[names.LabelPool], gpu.PodPool(pod))}
 			loads[key] = &loadSum{}
 		}
-		jobs[key].GPUs += request.Whole + request.Shared
+		jobs[key].GPUs = amounts.Add(jobs[key].GPUs, amounts.Add(request.Whole, request.Shared))
 		jobs[key].addSlices(inventory.ProfilesOf(pod))
 		jobs[key].Nodes = append(jobs[key].Nodes, pod.Spec.NodeName)
 		for _, device := range devicesOf(pod) {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/whatif"
@@ -121,7 +122,7 @@ func WaitingOf(pods []corev1.Pod) Waiting {
 			out.Since = created
 		}
 		out.Jobs[job] = true
-		out.GPUs += request.Whole
+		out.GPUs = amounts.Add(out.GPUs, request.Whole)
 		out.Pods = append(out.Pods, pod)
 	}
 	slices.SortFunc(out.Pods, func(a, b corev1.Pod) int {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/bounded"
 	"g8s.host/gpu-scheduler/pkg/fit"
@@ -160,7 +161,7 @@ func names(pools []inventory.Pool) map[string]string {
 func typesOf(nodes []inventory.Node) map[string]string {
 	sizes := map[string]int64{}
 	for i := range nodes {
-		sizes[nodes[i].GPUType] += nodes[i].GPUs.Allocatable
+		sizes[nodes[i].GPUType] = amounts.Add(sizes[nodes[i].GPUType], nodes[i].GPUs.Allocatable)
 	}
 	return bounded.Names(sizes, mostTypes)
 }
@@ -187,15 +188,12 @@ func (n *Numbers) add(name, of string, node *inventory.Node) {
 		pool = &Pool{GPUs: map[string]inventory.GPUs{}, FreeSets: map[int64]int64{}, Sets: map[int64]int64{}}
 		n.Pools[name] = pool
 	}
-	sum := pool.GPUs[of]
-	sum.Allocatable += node.GPUs.Allocatable
-	sum.Used += heldOn(node)
-	sum.Free += node.GPUs.Free
-	sum.Unhealthy += node.GPUs.Unhealthy
-	pool.GPUs[of] = sum
+	held := node.GPUs
+	held.Used = heldOn(node)
+	pool.GPUs[of] = pool.GPUs[of].Plus(held)
 	for _, size := range setSizes {
-		pool.FreeSets[size] += node.GPUs.Free / size
-		pool.Sets[size] += node.GPUs.Allocatable / size
+		pool.FreeSets[size] = amounts.Add(pool.FreeSets[size], node.GPUs.Free/size)
+		pool.Sets[size] = amounts.Add(pool.Sets[size], node.GPUs.Allocatable/size)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
@@ -85,7 +86,7 @@ func freeSets(nodes []inventory.Node) []g8s.FreeSet {
 	for i, size := range setSizes {
 		out[i].Size = size
 		for _, node := range nodes {
-			out[i].Count += node.GPUs.Free / int64(size)
+			out[i].Count = amounts.Add(out[i].Count, node.GPUs.Free/int64(size))
 		}
 	}
 	return out
@@ -98,7 +99,7 @@ func pendingOf(facts Facts, pool string, now time.Time) g8s.PendingDemand {
 			continue
 		}
 		out.Jobs++
-		out.GPUs += entry.GPUs
+		out.GPUs = amounts.Add(out.GPUs, entry.GPUs)
 		if out.Since == nil || entry.Since.Before(out.Since.Time) {
 			out.Since = &metav1.Time{Time: entry.Since}
 		}
