@@ -12,6 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/defrag"
 	"g8s.host/gpu-scheduler/pkg/doctor"
 	"g8s.host/gpu-scheduler/pkg/drain"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -51,7 +52,7 @@ team/small-0  training  1    a   b
 }
 
 func TestADrainThatIsHeldInChinese(t *testing.T) {
-	held := &drain.HeldError{Node: "n", Holds: []drain.Hold{{Pod: drain.Pod{Namespace: "team", Name: "own"}, Reason: drain.NoController}}}
+	held := &drain.HeldError{Node: "n", Holds: []drain.Hold{{Pod: drain.Pod{Namespace: "team", Name: "own"}, Reason: eviction.NoController}}}
 	stopped := &drain.StoppedError{Node: "n", Gone: 1, Left: []drain.Pod{{Namespace: "team", Name: "own"}}, Cause: held}
 	for want, text := range map[string]phrase.Text{
 		"节点 n 没有清空，未做任何操作：\n  team/own：没有什么会重新启动它":      phrase.OfError(stopped),

@@ -140,7 +140,7 @@ func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to strin
 			return "", false, err
 		}
 	}
-	if err := c.evict(ctx, move); err != nil {
+	if err := c.evict(ctx, pod); err != nil {
 		return "", false, err
 	}
 	c.Report(phrase.Of("%s/%s evicted from %s", move.Namespace, move.Pod, move.From))

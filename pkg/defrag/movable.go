@@ -10,21 +10,13 @@ import (
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 )
-
-// safeToEvict is cluster-autoscaler's annotation, by which authors keep a pod where it is.
-const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 // movable reports whether a running pod can bear to be moved, whoever waits.
 func (f *Facts) movable(pod *corev1.Pod, limits Limits) bool {
-	return comesBack(pod) && !tied(pod) && f.settled(pod, limits) && f.spared(pod) && pod.Spec.SchedulerName == names.SchedulerName &&
-		pod.Labels[names.LabelPodGroup] == "" && pod.Annotations[safeToEvict] != "false"
-}
-
-// comesBack reports whether a controller makes a new pod for one that is evicted, on whichever node.
-func comesBack(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind != "DaemonSet" && owner.Kind != "Node"
+	return eviction.HoldOf(pod, eviction.Defragmentation) == "" && !tied(pod) && f.settled(pod, limits) && f.spared(pod) && pod.Spec.SchedulerName == names.SchedulerName &&
+		pod.Labels[names.LabelPodGroup] == ""
 }
 
 // tied reports whether the place of a pod depends on more than what a node shows.

@@ -219,7 +219,7 @@ func TestPlan(t *testing.T) {
 		"its author keeps a pod where it is": {
 			facts: Facts{
 				Nodes: nodesOf8("a", "b", "c"),
-				Running: []corev1.Pod{running("kept", "a", 1, func(pod *corev1.Pod) { pod.Annotations[safeToEvict] = "false" }),
+				Running: []corev1.Pod{running("kept", "a", 1, func(pod *corev1.Pod) { pod.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "false" }),
 					running("free", "b", 2), running("c", "c", 6)},
 				Waiting: []corev1.Pod{waiting("eight", 8)},
 			},

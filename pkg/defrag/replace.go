@@ -4,11 +4,11 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -42,18 +42,22 @@ func (c *Carrier) checkRoom(ctx context.Context, pod *corev1.Pod, node string) e
 	return nil
 }
 
-func (c *Carrier) evict(ctx context.Context, move Move) error {
-	err := c.Client.PolicyV1().Evictions(move.Namespace).Evict(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: move.Namespace, Name: move.Pod},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(move.UID))},
-	})
-	if apierrors.IsTooManyRequests(err) {
+// evict has a pod leave, as long as it may still be moved: its author may have said since the plan that it may not.
+func (c *Carrier) evict(ctx context.Context, pod *corev1.Pod) error {
+	if hold := eviction.HoldOf(pod, eviction.Defragmentation); hold != "" {
+		return phrase.Errorf("%w: the pod is not to be moved any more (%s)", ErrOutdated, hold)
+	}
+	outcome, err := eviction.Evict(ctx, eviction.Typed{Client: c.Client.PolicyV1()}, pod)
+	switch outcome {
+	case eviction.Evicted:
+		return nil
+	case eviction.Gone:
+		return phrase.Errorf("%w: the pod has ended", ErrOutdated)
+	case eviction.OverBudget:
 		return phrase.Errorf("its disruption budget allows none at the moment: %w", err)
+	case eviction.Busy, eviction.Refused:
 	}
-	if err != nil {
-		return phrase.Errorf("evicting the pod: %w", err)
-	}
-	return nil
+	return phrase.Errorf("evicting the pod: %w", err)
 }
 
 // placement is how many pods of a controller are on each node, but for the one that moves.

@@ -10,16 +10,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
@@ -282,18 +281,20 @@ func (r *round) isHere(pod Pod) int {
 
 // evict asks for a pod to be evicted, which keeps to disruption budgets, and reports whether it leaves.
 func (r *round) evict(ctx context.Context, pod Pod) (leaves bool, err error) {
-	err = r.drainer.Client.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-	})
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it has gone, or another has its name
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}
+	outcome, err := eviction.Evict(ctx, eviction.Typed{Client: r.drainer.Client.PolicyV1()}, object)
+	switch outcome {
+	case eviction.Gone:
 		return true, nil
-	case apierrors.IsTooManyRequests(err):
+	case eviction.OverBudget:
 		r.tell(phrase.Of("%s waits: a disruption budget does not let it go", pod))
 		return false, nil
-	case err != nil:
+	case eviction.Busy:
+		r.tell(phrase.Of("%s waits: the API server takes no more requests at the moment", pod))
+		return false, nil
+	case eviction.Refused:
 		return false, phrase.Errorf("evicting pod %s: %w", pod, err)
+	case eviction.Evicted:
 	}
 	text := phrase.Of("%s is evicted", pod)
 	if pod.Node != r.node {

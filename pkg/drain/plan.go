@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
@@ -45,27 +46,17 @@ type Unit struct {
 	Budget string `json:"budget,omitempty"`
 }
 
-// HoldReason is why a person has to decide about a pod. The set is closed.
-type HoldReason string
-
-const (
-	// NoMigration pods carry g8s.host/no-migration.
-	NoMigration HoldReason = "NoMigration"
-	// NoController pods are started by nothing again.
-	NoController HoldReason = "NoController"
-)
-
 // Hold is a pod that a person has to decide about.
 type Hold struct {
 	Pod
-	Reason HoldReason `json:"reason"`
+	Reason eviction.Hold `json:"reason"`
 }
 
 func (h Hold) String() string { return h.Says().String() }
 
 // Says is the pod and why it is held, in every language.
 func (h Hold) Says() phrase.Text {
-	if h.Reason == NoController {
+	if h.Reason == eviction.NoController {
 		return phrase.Of("%s: nothing would start it again", h.Pod)
 	}
 	return phrase.Of("%s: it is not to be moved without a person (%s)", h.Pod, names.AnnotationNoMigration)
@@ -114,7 +105,7 @@ func Decide(s *snapshot.Snapshot, node string, force bool) Plan {
 		for _, member := range members {
 			seen[member.UID] = true
 			unit.Pods = append(unit.Pods, podOf(member))
-			if reason := held(member); reason != "" && member.DeletionTimestamp == nil {
+			if reason := eviction.HoldOf(member, eviction.Drain); reason != "" && member.DeletionTimestamp == nil {
 				holds = append(holds, Hold{Pod: podOf(member), Reason: reason})
 			}
 		}
@@ -157,16 +148,6 @@ func podOf(pod *corev1.Pod) Pod {
 func holdsGPUs(pod *corev1.Pod) bool {
 	request, err := gpu.RequestOf(pod)
 	return err != nil || !request.IsZero() // one that cannot be read may hold some
-}
-
-func held(pod *corev1.Pod) HoldReason {
-	switch {
-	case pod.Annotations[names.AnnotationNoMigration] == names.True:
-		return NoMigration
-	case metav1.GetControllerOf(pod) == nil:
-		return NoController
-	}
-	return ""
 }
 
 // unitOf are the pods that leave with one: itself and, where it is of a gang that cannot work without those that leave the

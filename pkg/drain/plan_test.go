@@ -78,7 +78,7 @@ func TestDecide(t *testing.T) {
 		"one without GPUs":                   {pods: []corev1.Pod{pod("a", "n", noGPUs)}, staying: 1},
 		"one of a DaemonSet":                 {pods: []corev1.Pod{pod("a", "n", daemon)}, staying: 1},
 		"one of a file":                      {pods: []corev1.Pod{pod("a", "n", ofFile)}, staying: 1},
-		"one that says it is the node's":     {pods: []corev1.Pod{pod("a", "n", forged)}, units: []string{"a"}},
+		"one that says it is the node's":     {pods: []corev1.Pod{pod("a", "n", forged)}, held: []string{"a NoController"}},
 		"one that is not to be moved":        {pods: []corev1.Pod{pod("a", "n", stays), pod("b", "n")}, units: []string{"b"}, held: []string{"a NoMigration"}},
 		"one that nothing starts again":      {pods: []corev1.Pod{pod("a", "n", alone)}, held: []string{"a NoController"}},
 		"both by force":                      {pods: []corev1.Pod{pod("a", "n", stays), pod("b", "n", alone)}, force: true, units: []string{"a", "b"}},

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -25,9 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/evictions"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/fit"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -152,7 +152,7 @@ func (r *Reconciler) carryOut(ctx context.Context, step *Step) error {
 		r.tell(step.Pod, fmt.Sprintf("%s, and it stays: %s", step.Why, step.Held))
 		return nil
 	}
-	if !r.evict(ctx, step.Pod, step.Why) {
+	if !r.evict(ctx, step.Pod, step.Why).Leaves() {
 		return nil
 	}
 	// The cache has it later.
@@ -180,26 +180,21 @@ func (r *Reconciler) evictBereft(ctx context.Context, holder *Holder) error {
 	return nil
 }
 
-// evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry, and reports whether it leaves. What is refused is
-// asked for again, and holds up nobody else: a user can write budgets that no eviction is possible with.
-func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, why string) (leaves bool) {
-	eviction := &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-	}
-	err := r.Client.SubResource("eviction").Create(ctx, pod.DeepCopy(), eviction)
-	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		return false
-	case err != nil:
+// evict asks for a pod to be evicted. What is refused is asked for again, and holds up no other pod: a user can write budgets that no
+// eviction is possible with.
+func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, why string) eviction.Outcome {
+	outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.Client}, pod)
+	if err != nil {
 		r.tell(pod, fmt.Sprintf("%s, and it stays: %v", why, err))
-		return false
+	}
+	if outcome != eviction.Evicted {
+		return outcome
 	}
 	moved.Inc()
 	r.told.Delete(pod.UID)
 	ctrl.LoggerFrom(ctx).V(2).Info("Had a pod leave broken cards", "pod", pod.Namespace+"/"+pod.Name, "node", pod.Spec.NodeName, "why", why)
 	r.Events.Eventf(pod, nil, corev1.EventTypeWarning, g8s.EventMovedFromBrokenGPU, action, "%s: it is ended, and starts again elsewhere", why)
-	return true
+	return outcome
 }
 
 // tell says something of a pod that stays, once until that changes.

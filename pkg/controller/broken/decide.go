@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/gpu/fault"
 )
@@ -75,7 +76,7 @@ func Decide(holders []Holder, pool Pool, settings Settings, now time.Time) (step
 		default:
 			step.Evict, step.Why, step.Held = true, told(dead), storms[holder.Node]
 		}
-		if step.Evict && holder.Pod.Annotations[g8s.AnnotationNoMigration] == g8s.True {
+		if step.Evict && eviction.HoldOf(holder.Pod, eviction.BrokenGPU) == eviction.NoMigration {
 			step.Held = "it is not to be moved without a person"
 		}
 		if step.Held != "" {

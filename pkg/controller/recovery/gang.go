@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -37,7 +38,7 @@ func Bereft(members []*corev1.Pod, dead []string, minMember int) []*corev1.Pod {
 	if len(left)+done >= minMember {
 		return nil
 	}
-	return slices.DeleteFunc(left, isUnmovable)
+	return slices.DeleteFunc(left, func(pod *corev1.Pod) bool { return eviction.HoldOf(pod, eviction.LostMembers) != "" })
 }
 
 // GangOf are the members of a pod's gang, as the cache has them, and how many of them it needs, as is committed; none where it is in no
@@ -82,9 +83,6 @@ func IsNewer(pod, leaving *corev1.Pod) bool {
 	}
 	return pod.CreationTimestamp.After(told)
 }
-
-// isUnmovable reports whether a person has to decide about a pod.
-func isUnmovable(pod *corev1.Pod) bool { return pod.Annotations[g8s.AnnotationNoMigration] == g8s.True }
 
 // IsOurs reports whether a pod is one that recovery is for: it was placed by our scheduler, and is not bound to its node
 // as those of DaemonSets are.

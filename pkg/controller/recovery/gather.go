@@ -11,6 +11,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
@@ -73,7 +74,7 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 		if IsOurs(pod) {
 			out.Pods++
 		}
-		if isUnmovable(pod) {
+		if eviction.HoldOf(pod, eviction.LostMembers) == eviction.NoMigration {
 			out.Unmovable = pod.Namespace + "/" + pod.Name
 		}
 	}

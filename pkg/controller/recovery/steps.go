@@ -8,14 +8,14 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/evictions"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 )
 
 // The reasons of events.
@@ -177,17 +177,13 @@ func (r *Reconciler) evictBereft(ctx context.Context, node *corev1.Node, dead []
 
 // evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry.
 func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, dead string) {
-	eviction := &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-	}
-	err := r.Client.SubResource("eviction").Create(ctx, pod, eviction)
-	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-	case err != nil:
+	outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.Client}, pod)
+	switch outcome {
+	case eviction.Gone:
+	case eviction.Refused, eviction.OverBudget, eviction.Busy:
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, eventGang, "Recover",
 			"it has lost the members of its gang on node %s, which is dead, and stays: %v", dead, err)
-	default:
+	case eviction.Evicted:
 		r.Events.Eventf(pod, nil, corev1.EventTypeNormal, eventGang, "Recover",
 			"it has lost the members of its gang on node %s, which is dead: the gang starts again as a whole", dead)
 	}

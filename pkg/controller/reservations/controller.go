@@ -8,21 +8,19 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/evictions"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/statuses"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
@@ -144,16 +142,13 @@ func (r *Reconciler) write(ctx context.Context, name string, counted g8s.GPURese
 func (r *Reconciler) evict(ctx context.Context, one *g8s.GPUReservation, pods []*corev1.Pod) error {
 	var failed []error
 	for _, pod := range pods {
-		err := r.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-		})
-		switch {
-		case err == nil:
+		outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.client}, pod)
+		switch outcome {
+		case eviction.Evicted:
 			r.events.Eventf(pod, one, corev1.EventTypeNormal, eventEvicted, "Evict",
 				"node %s is kept for others by GPUReservation %s, which has begun", pod.Spec.NodeName, one.Name)
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsTooManyRequests(err):
-		default:
+		case eviction.Gone, eviction.OverBudget, eviction.Busy:
+		case eviction.Refused:
 			failed = append(failed, fmt.Errorf("evicting pod %s/%s for GPUReservation %s: %w", pod.Namespace, pod.Name, one.Name, err))
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
@@ -69,7 +69,7 @@ func ToEvict(r *g8s.GPUReservation, status g8s.GPUReservationStatus, inTheWay []
 		return nil
 	}
 	for _, pod := range inTheWay {
-		if pod.DeletionTimestamp == nil && pod.Annotations[g8s.AnnotationNoMigration] != g8s.True && metav1.GetControllerOf(pod) != nil {
+		if pod.DeletionTimestamp == nil && eviction.HoldOf(pod, eviction.Reservation) == "" {
 			out = append(out, pod)
 		}
 	}

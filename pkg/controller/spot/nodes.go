@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/evictions"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 )
 
 // The reasons of events on nodes and pods.
@@ -179,21 +180,16 @@ func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, ste
 
 // evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry, and reports whether it is.
 func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, node string) bool {
-	if isKept(pod) {
+	if eviction.HoldOf(pod, eviction.SpotMachine) != "" {
 		r.tell(pod, "it is not to be moved without a person, though the machine of node "+node+" is to go")
 		return false
 	}
-	eviction := &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-	}
-	err := r.Client.SubResource("eviction").Create(ctx, pod, eviction)
-	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		return true
-	case err != nil:
+	outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.Client}, pod)
+	if err != nil {
 		r.tell(pod, fmt.Sprintf("the machine of node %s is to go, and it stays: %v", node, err))
-		return false
+	}
+	if outcome != eviction.Evicted {
+		return outcome.Leaves()
 	}
 	r.told.Delete(pod.UID)
 	r.Events.Eventf(pod, nil, corev1.EventTypeNormal, eventMoved, "Move", "the machine of node %s is to go: it, or its gang, starts again elsewhere", node)

@@ -1,0 +1,82 @@
+package eviction
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	policyclient "k8s.io/client-go/kubernetes/typed/policy/v1"
+	"k8s.io/utils/ptr"
+)
+
+// API sends an eviction of the pod that it names.
+type API interface {
+	Send(ctx context.Context, eviction *policyv1.Eviction) error
+}
+
+// Typed is the API of client-go.
+type Typed struct {
+	Client policyclient.PolicyV1Interface
+}
+
+// Send sends an eviction.
+func (t Typed) Send(ctx context.Context, eviction *policyv1.Eviction) error {
+	return t.Client.Evictions(eviction.Namespace).Evict(ctx, eviction)
+}
+
+// Outcome is what came of an eviction.
+type Outcome int
+
+// The outcomes.
+const (
+	// Refused evictions have an error that says why: a missing right, an admission webhook, two budgets for one pod. The pod stays.
+	Refused Outcome = iota
+	// Evicted pods leave now.
+	Evicted
+	// Gone pods had ended before, or another pod has their name by now.
+	Gone
+	// OverBudget pods stay for now: a disruption budget allows no more disruptions.
+	OverBudget
+	// Busy says that the API server takes no more requests at the moment. The pod stays for now.
+	Busy
+)
+
+// Leaves reports whether the pod is, or soon will be, gone.
+func (o Outcome) Leaves() bool { return o == Evicted || o == Gone }
+
+// Evict asks for a pod to be evicted, and for no other that has its name by now. It keeps to disruption budgets, and costs a Job no retry. The
+// error is nil unless the outcome is [Refused], [OverBudget] or [Busy].
+func Evict(ctx context.Context, api API, pod *corev1.Pod) (Outcome, error) {
+	err := api.Send(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+	})
+	return outcomeOf(err), unlessGone(err)
+}
+
+// outcomeOf reads an answer. 429 is said by a budget and by an API server that is busy; the cause tells them apart.
+func outcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Evicted
+	case isGone(err):
+		return Gone
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		return OverBudget
+	case apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err):
+		return Busy
+	}
+	return Refused
+}
+
+func unlessGone(err error) error {
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+// isGone reads 404, and 409: the precondition names the pod's UID, and nothing else about it.
+func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
