@@ -48,7 +48,7 @@ func (c *connection) List(_ context.Context, known []string) ([]spot.Instance, e
 
 func (c *connection) instance(m Machine) spot.Instance {
 	out := spot.Instance{
-		ID: m.ID, Machine: m.Name, InstanceType: m.Type, Zone: m.Zone, PrivateIP: m.IP, State: spot.Running,
+		ID: m.ID, Machine: m.Name, InstanceType: m.Type, Zone: m.Zone, PrivateIP: m.IP, Created: m.Launched, State: spot.Running,
 	}
 	if !m.Notice.IsZero() {
 		out.Interruption = m.End

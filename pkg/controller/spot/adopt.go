@@ -1,15 +1,14 @@
 package spot
 
 import (
-	"cmp"
-
 	"k8s.io/utils/ptr"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
 // adopt finds the instance of each machine, and makes machines of the instances that have none: those that a status knew of
-// which is lost, or that were listed long after they were bought. There may be too many then, as there may be otherwise.
+// which is lost, or that were listed long after they were bought. There may be too many then, as there may be otherwise. An instance
+// that runs a node of somebody else is left alone, whatever its tags say: an adopted machine may be ended.
 func (p *planner) adopt() {
 	for i := range p.facts.Instances {
 		p.byID[p.facts.Instances[i].ID] = &p.facts.Instances[i]
@@ -37,7 +36,7 @@ func (p *planner) adopt() {
 			delete(unanswered, instance.Machine)
 			continue
 		}
-		if instance.State == Ended {
+		if instance.State == Ended || p.isForeign(instance) {
 			continue
 		}
 		name := instance.Machine
@@ -51,33 +50,4 @@ func (p *planner) adopt() {
 		})
 	}
 	p.machines = append(p.machines, orphans...)
-}
-
-// matchNodes finds the node of each machine: the one whose provider ID is its instance, or the one of its name, unless that says
-// that it is another instance's.
-func (p *planner) matchNodes() {
-	byName, byInstance := map[string]*Node{}, map[string]*Node{}
-	for i := range p.facts.Nodes {
-		node := &p.facts.Nodes[i]
-		byName[node.Name] = node
-		if node.Instance != "" {
-			byInstance[node.Instance] = node
-		}
-	}
-	for i := range p.machines {
-		machine := &p.machines[i]
-		named := byName[machine.Name]
-		if named != nil && named.isOther(machine.Instance) {
-			named = nil
-		}
-		if node := cmp.Or(byInstance[machine.Instance], named); node != nil {
-			p.nodes[machine.Name] = node
-		}
-	}
-}
-
-// isOther reports whether a node says that it is another instance than this. Some kubelets give their own name for it, and of a
-// machine that is being bought the instance is not known.
-func (n *Node) isOther(instance string) bool {
-	return instance != "" && n.Instance != "" && n.Instance != n.Name && n.Instance != instance
 }

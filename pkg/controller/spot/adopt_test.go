@@ -26,8 +26,8 @@ func TestWhoseNameAnAdoptedMachineHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plan := Decide(Facts{
 				Pool: poolOf(1, 1), Answered: true, Now: t0,
-				Instances: []Instance{{ID: "ins-1", Machine: tc.tag, State: Running}},
-				Nodes:     []Node{{Name: tc.node, Instance: tc.provider, Ready: true, Alive: true}},
+				Instances: []Instance{{ID: "ins-1", Machine: tc.tag, Created: t0.Add(-time.Minute), State: Running}},
+				Nodes:     []Node{{Name: tc.node, Instance: tc.provider, Origin: Origin{Created: t0}, Ready: true, Alive: true}},
 			})
 			if len(plan.Status.Machines) != 1 || plan.Status.Machines[0].Instance != "ins-1" || len(plan.Launch) > 0 {
 				t.Fatalf("machines %v, orders %v", plan.Status.Machines, plan.Launch)

@@ -85,7 +85,9 @@ type Instance struct {
 	Machine            string
 	InstanceType, Zone string
 	PrivateIP          string
-	State              InstanceState
+	// Created is when the cloud made it, zero where it does not say.
+	Created time.Time
+	State   InstanceState
 	// Interruption is when the cloud takes it back, where it has said so.
 	Interruption time.Time
 }

@@ -50,6 +50,7 @@ const (
 	eventTerminated = "MachineTerminated"
 	eventNotEnded   = "MachineNotTerminated"
 	eventReplaced   = "MachineLost"
+	eventRefused    = "NodeRefused"
 )
 
 // Reconciler looks after SpotPools.
@@ -64,7 +65,7 @@ type Reconciler struct {
 	// SecretsNamespace is where the Secrets are that SpotPools name.
 	SecretsNamespace string
 
-	// told is what was last said of pods that stay where they are.
+	// told is what was last said of pods that stay where they are, by UID, and of nodes that are refused, by name and instance.
 	told sync.Map
 }
 
@@ -132,6 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.writeStatus(ctx, pool, v, &plan); err != nil {
 		return again(err)
 	}
+	r.reportRefused(pool, plan.Refused)
 	failed := []error{r.carryOut(ctx, v, plan.Nodes)}
 	if len(plan.Launch) > 0 {
 		if err := r.buy(ctx, pool, v.cloud, &plan); err != nil {
@@ -201,6 +203,15 @@ func (r *Reconciler) announce(pool *g8s.SpotPool, plan *Plan) {
 			continue
 		}
 		r.Events.Eventf(pool, nil, corev1.EventTypeWarning, eventReplaced, "Replace", "machine %s (%s) is to go: %s", m.Name, m.Instance, m.Leaving.Reason)
+	}
+}
+
+// reportRefused writes an event for each node that is left alone, again only when the reason changes.
+func (r *Reconciler) reportRefused(pool *g8s.SpotPool, refused []RefusedNode) {
+	for _, node := range refused {
+		if before, _ := r.told.Swap(node.Name+"/"+node.Instance, node.Why); before != node.Why {
+			r.Events.Eventf(pool, nil, corev1.EventTypeWarning, eventRefused, "Refuse", "node %s is not taken for machine %s: %s", node.Name, node.Instance, node.Why)
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ type Node struct {
 	Name string
 	// Instance is the last part of its provider ID, "" if it has none.
 	Instance string
-	Ready    bool
+	Origin
+	Ready bool
 	// Alive says that it is ready, and if its machine is not listed that its kubelet has said so a moment ago.
 	Alive bool
 	// Interruption is when its machine is taken back, as the node says.
@@ -65,6 +66,8 @@ type Plan struct {
 	// Terminate are instances to end.
 	Terminate []string
 	Nodes     []NodeStep
+	// Refused are nodes that seem to be of the SpotPool's machines, and are left alone.
+	Refused []RefusedNode
 	// Done says that nothing is left of a SpotPool that is deleted.
 	Done bool
 	// Again is when to look again at the latest.

@@ -17,6 +17,7 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
+	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -160,23 +161,19 @@ func (r *Reconciler) gatherNodes(ctx context.Context, v *view) error {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
 	pool := v.facts.Pool
-	names, instances := map[string]bool{}, map[string]bool{}
+	names, instances, addresses := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, machine := range pool.Status.Machines {
 		names[machine.Name], instances[machine.Instance] = true, true
 	}
 	for _, instance := range v.facts.Instances {
-		instances[instance.ID] = true
-		if isMachineName(pool.Name, instance.Machine) {
-			names[instance.Machine] = true
-		}
+		instances[instance.ID], names[instance.Machine], addresses[instance.PrivateIP] = true, true, true
 	}
 	for i := range list.Items {
 		node := &list.Items[i]
 		instance := instanceOf(node)
-		if !names[node.Name] && (instance == "" || !instances[instance]) {
-			continue
-		}
-		if other := node.Labels[g8s.LabelSpotPool]; other != "" && other != pool.Name {
+		origin := originOf(node)
+		atAddress := slices.ContainsFunc(origin.Addresses, func(address string) bool { return addresses[address] })
+		if !names[node.Name] && (instance == "" || !instances[instance]) && !atAddress {
 			continue
 		}
 		facts, err := r.nodeFacts(ctx, v, node)
@@ -195,7 +192,7 @@ func instanceOf(node *corev1.Node) string {
 }
 
 func (r *Reconciler) nodeFacts(ctx context.Context, v *view, node *corev1.Node) (Node, error) {
-	out := Node{Name: node.Name, Instance: instanceOf(node), Ready: isReady(node)}
+	out := Node{Name: node.Name, Instance: instanceOf(node), Origin: originOf(node), Ready: isReady(node)}
 	out.Alive = out.Ready
 	if out.Ready && v.facts.Answered && !v.lists(out) {
 		var err error
@@ -225,7 +222,7 @@ func (r *Reconciler) nodeFacts(ctx context.Context, v *view, node *corev1.Node) 
 // count adds a pod of the node.
 func (n *Node) count(pod *corev1.Pod) {
 	n.Pods++
-	n.Kept = n.Kept || isKept(pod)
+	n.Kept = n.Kept || eviction.HoldOf(pod, eviction.SpotMachine) != ""
 	request, err := gpu.RequestOf(pod)
 	if err == nil && request.IsZero() && pod.Spec.SchedulerName != g8s.SchedulerName {
 		return
@@ -264,22 +261,12 @@ func podsOn(ctx context.Context, reader client.Reader, where client.MatchingFiel
 	}
 	var out []*corev1.Pod
 	for i := range list.Items {
-		if pod := &list.Items[i]; !gpu.HasEnded(pod) && !isBoundToNode(pod) {
+		if pod := &list.Items[i]; !gpu.HasEnded(pod) && !gpu.BelongsToNode(pod) {
 			out = append(out, pod)
 		}
 	}
 	return out, nil
 }
-
-// isBoundToNode reports whether a pod goes with its node: those of DaemonSets, and those of files there.
-func isBoundToNode(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	_, isOfFile := pod.Annotations[corev1.MirrorPodAnnotationKey] // anybody can name a Node as the owner of a pod
-	return isOfFile || owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
-}
-
-// isKept reports whether a person has to decide about a pod.
-func isKept(pod *corev1.Pod) bool { return pod.Annotations[g8s.AnnotationNoMigration] == g8s.True }
 
 func isReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {

@@ -141,7 +141,7 @@ func (c *cloud) List(ctx context.Context, _ []string) ([]spot.Instance, error) {
 		node := &nodes[i]
 		instance := spot.Instance{
 			ID: node.Name, Machine: node.Name, InstanceType: node.Labels[corev1.LabelInstanceTypeStable],
-			Zone: node.Labels[corev1.LabelTopologyZone], State: spot.Running,
+			Zone: node.Labels[corev1.LabelTopologyZone], Created: node.CreationTimestamp.Time, State: spot.Running,
 		}
 		if at, err := time.Parse(time.RFC3339, node.Annotations[g8s.AnnotationInterruption]); err == nil {
 			instance.Interruption = at

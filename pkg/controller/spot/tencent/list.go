@@ -2,6 +2,7 @@ package tencent
 
 import (
 	"context"
+	"time"
 
 	"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common"
 	cvm "github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/cvm/v20170312"
@@ -76,6 +77,9 @@ func instanceOf(in *cvm.Instance) spot.Instance {
 	}
 	if len(in.PrivateIpAddresses) > 0 {
 		out.PrivateIP = text(in.PrivateIpAddresses[0])
+	}
+	if at, err := time.Parse(time.RFC3339, text(in.CreatedTime)); err == nil {
+		out.Created = at
 	}
 	for _, tag := range in.Tags {
 		if tag != nil && text(tag.Key) == tagMachine {
