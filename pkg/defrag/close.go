@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/conflict"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -65,7 +66,7 @@ func (c *Carrier) OpenNodes(ctx context.Context) error {
 func isMoving(taint corev1.Taint) bool { return taint.Key == names.TaintMoving }
 
 func (c *Carrier) changeTaints(ctx context.Context, name string, change func([]corev1.Taint) []corev1.Taint) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return conflict.Retry(retry.DefaultBackoff, func() error {
 		node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err

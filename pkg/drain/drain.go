@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/conflict"
 	"g8s.host/gpu-scheduler/pkg/eviction"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
@@ -206,7 +207,7 @@ func (d *Drainer) EvictOnce(ctx context.Context, plan Plan) error {
 }
 
 func (d *Drainer) cordon(ctx context.Context, name string) (changed bool, err error) {
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err = conflict.Retry(retry.DefaultBackoff, func() error {
 		node, err := d.node(ctx, name)
 		if changed = err == nil && !node.Spec.Unschedulable; !changed {
 			return err
@@ -335,7 +336,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // Recover gives a node back: it takes its cordon and the taint suspect away, unless the node is not well.
 func (d *Drainer) Recover(ctx context.Context, name string, dryRun bool) (Recovered, error) {
 	var out Recovered
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := conflict.Retry(retry.DefaultBackoff, func() error {
 		node, err := d.node(ctx, name)
 		if err != nil {
 			return err

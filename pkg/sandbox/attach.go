@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/kubelet/pkg/cri/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
+
+	"g8s.host/gpu-scheduler/pkg/conflict"
 )
 
 // serveAttach connects to the program of a container. A simulated one runs none until then: it is run here on this
@@ -81,7 +83,7 @@ func (s *Sandbox) endPod(ctx context.Context, namespace, name string, code int32
 	if err != nil {
 		return err
 	}
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	return conflict.Retry(retry.DefaultRetry, func() error {
 		pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/conflict"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
@@ -17,7 +18,7 @@ import (
 // have been checked: jobs cannot use what cannot be read.
 func (c *Client) SetPreset(ctx context.Context, name string, text *string, dryRun bool) (Action, error) {
 	var done Action
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err := conflict.Retry(retry.DefaultRetry, func() error {
 		presets := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: names.PresetConfigMap}}
 		err := c.api.Get(ctx, client.ObjectKeyFromObject(presets), presets)
 		absent := apierrors.IsNotFound(err)

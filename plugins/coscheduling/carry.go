@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+
+	"g8s.host/gpu-scheduler/pkg/conflict"
 )
 
 const (
@@ -265,7 +267,7 @@ func (p *Plugin) evict(ctx context.Context, victim *corev1.Pod, why farewell) er
 		return err
 	}
 	pods := p.handle.ClientSet().CoreV1().Pods(victim.Namespace)
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err := conflict.Retry(retry.DefaultRetry, func() error {
 		return pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
 	})
 	if err != nil && !p.isGone(ctx, victim, err) {
@@ -282,7 +284,7 @@ func (p *Plugin) patchStatus(ctx context.Context, pod *corev1.Pod, kind types.Pa
 		return fmt.Errorf("writing the status of pod %s: %w", klog.KObj(pod), err)
 	}
 	pods := p.handle.ClientSet().CoreV1().Pods(pod.Namespace)
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err = conflict.Retry(retry.DefaultRetry, func() error {
 		_, err := pods.Patch(ctx, pod.Name, kind, patch, metav1.PatchOptions{}, "status")
 		return err //nolint:wrapcheck // it is told apart by its kind
 	})

@@ -55,6 +55,8 @@ var rules = []rule{
 		why: "a screen is a value: neither a terminal nor a cluster is needed to test it"},
 	{tree: "pkg/fair", forbidden: []string{"k8s.io", ours("plugins"), ours("cli"), ours("pkg/server")}, direct: talks,
 		why: "the server and the ledger share it"},
+	{tree: "pkg/conflict", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/submit"), ours("pkg/drain")},
+		why: "all that write share it"},
 	{tree: "pkg/serving", forbidden: []string{kubernetes, "k8s.io/client-go", ours("plugins"), ours("cli"), ours("pkg/server"), ours("pkg/ledger")},
 		why: "the server and the ledger share it, and it knows nothing of what is served"},
 	{tree: "pkg/inventory/...", forbidden: []string{kubernetes, ours("plugins"), ours("cli"), ours("pkg/sandbox")},
