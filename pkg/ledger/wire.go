@@ -31,4 +31,6 @@ type JobList struct {
 type JobDetail struct {
 	Job
 	Holdings []Holding `json:"holdings"`
+	// More says that there are more holdings than are told.
+	More bool `json:"more,omitempty"`
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"g8s.host/gpu-scheduler/pkg/fair"
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 // budgets are what all callers share. One who asks for much waits for their own, and no other caller for them.
@@ -27,11 +28,11 @@ type budgets struct {
 	reading *fair.Gate
 	// opening is for streams of output that begin, each with some questions to the API server about the job.
 	opening *fair.Gate
-	// sending are bytes of output that was read, until the client has taken them: it may be slow.
-	sending *fair.Gate
+	// answers are those that are put together, or wait to be read: a client may be slow.
+	answers *serving.Answers
 	// asking is for questions to Prometheus.
 	asking *fair.Gate
-	// ledger is for questions to the ledger, which answers one of each caller at a time.
+	// ledger is for questions to the ledger, each of some megabytes until there is room to send them on.
 	ledger *fair.Gate
 }
 
@@ -42,9 +43,9 @@ func newBudgets() *budgets {
 		simulating: fair.New(fair.Limits{Total: 2, Each: 1, Waiting: 2}),
 		reading:    fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 32}),
 		opening:    fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 2 * DefaultStreams}),
-		sending:    fair.New(fair.Limits{Total: 48 << 20, Each: 2 * maxLogPage, Waiting: 32, Patience: untaken}),
+		answers:    serving.NewAnswers(48<<20, 2*maxLogPage),
 		asking:     fair.New(fair.Limits{Total: 8, Each: 2, Waiting: 32}),
-		ledger:     fair.New(fair.Limits{Total: 8, Each: 1, Waiting: 8}),
+		ledger:     fair.New(fair.Limits{Total: 4, Each: 1, Waiting: 8}),
 	}
 }
 
@@ -53,8 +54,6 @@ const (
 	requestTimeout = 30 * time.Second
 	// smallBody is what nearly every request is smaller than, so that it waits for nobody.
 	smallBody = 16 << 10
-	// untaken is how long an answer may be taken slowly for which others have no room.
-	untaken = 5 * time.Second
 	// maxDocuments is how many documents a request may hold that asks the cluster about each.
 	maxDocuments = 100
 )
@@ -62,16 +61,11 @@ const (
 // take waits for the caller's turn, and returns what gives it back before the request ends. What waits to no avail is 429: the caller sends more
 // than is carried out.
 func take(ctx context.Context, gate *fair.Gate, size int) (leave func(), err error) {
-	return takeUntil(ctx, gate, size, nil)
-}
-
-// takeUntil is take for what can be taken back, as [fair.Gate.EnterUntil].
-func takeUntil(ctx context.Context, gate *fair.Gate, size int, takeBack func()) (leave func(), err error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leave, err = gate.EnterUntil(ctx, caller.User.GetName(), size, takeBack)
+	leave, err = gate.Enter(ctx, caller.User.GetName(), size)
 	if errors.As(err, new(*fair.FullError)) || errors.Is(err, context.DeadlineExceeded) {
 		return nil, &refusal{status: http.StatusTooManyRequests, code: "TooManyRequests",
 			text: "requests of yours that take long are carried out one after the other, and too many wait: send this one again later"}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"regexp"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 const (
@@ -24,17 +26,13 @@ const (
 // formats are those of bodies: JSON, and YAML for people.
 func formats() map[string]huma.Format {
 	asYAML := huma.Format{
-		Marshal: func(w io.Writer, v any) error {
-			data, err := yaml.Marshal(v)
-			if err != nil {
-				return fmt.Errorf("encoding YAML: %w", err)
-			}
-			_, err = w.Write(data)
-			return err
-		},
+		Marshal:   func(w io.Writer, v any) error { return inTurn(w, v, encodeYAML) },
 		Unmarshal: decodeYAML,
 	}
-	asJSON := huma.Format{Marshal: encodeJSON, Unmarshal: decodeJSON}
+	asJSON := huma.Format{
+		Marshal:   func(w io.Writer, v any) error { return inTurn(w, v, encodeJSON) },
+		Unmarshal: decodeJSON,
+	}
 	return map[string]huma.Format{jsonType: asJSON, "json": asJSON, yamlType: asYAML, "yaml": asYAML}
 }
 
@@ -105,6 +103,24 @@ func isJSONDocument(data []byte) bool {
 	_, content := body["yamlContent"]
 	_, contents := body["yamlContents"]
 	return body["kind"] != nil && !content && !contents
+}
+
+// inTurn encodes an answer in the turn of its caller. What no caller waits for is encoded at once.
+func inTurn(w io.Writer, v any, encode func(io.Writer, any) error) error {
+	out, ok := w.(http.ResponseWriter)
+	if !ok {
+		return encode(w, v)
+	}
+	return serving.InTurn(out, func(w io.Writer) error { return encode(w, v) })
+}
+
+func encodeYAML(w io.Writer, v any) error {
+	data, err := yaml.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encoding YAML: %w", err)
+	}
+	_, err = w.Write(data)
+	return err
 }
 
 func encodeJSON(w io.Writer, v any) error {

@@ -11,6 +11,7 @@ import (
 	explainclient "g8s.host/gpu-scheduler/pkg/explain/client"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/server/access"
+	"g8s.host/gpu-scheduler/pkg/serving"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -50,7 +51,7 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	serving.UntilSent(ctx, leave)
 	facts, err := diagnosis.Read(ctx, caller.Kubernetes, query.Namespace, query.Name, s.options.Now())
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (s *Server) explainPod(ctx context.Context, in *podInput) (*explainOutput, 
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	serving.UntilSent(ctx, leave)
 	facts, err := diagnosis.ReadPod(ctx, caller.Kubernetes, pod, s.options.Now())
 	if err != nil {
 		return nil, err

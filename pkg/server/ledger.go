@@ -8,6 +8,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/ledger"
 	ledgerclient "g8s.host/gpu-scheduler/pkg/ledger/client"
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 // LedgerQuery says what to ask the ledger. What is left out asks for any.
@@ -178,7 +179,7 @@ func askLedger[T any](ctx context.Context, s *Server, ask func(context.Context, 
 	if err != nil {
 		return out, err
 	}
-	defer leave()
+	serving.UntilSent(ctx, leave)
 	client, err := ledgerclient.New(caller.Config, s.options.Ledger)
 	if err != nil {
 		return out, err

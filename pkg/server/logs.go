@@ -7,13 +7,12 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"g8s.host/gpu-scheduler/pkg/joblogs"
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 // LogSelection says which output of a job to read.
@@ -94,14 +93,13 @@ func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamRespon
 	return s.sendLogs(ctx, options, in.Accept)
 }
 
-// sendLogs reads output in the turn of the caller, and sends it in their share of what is being sent: a client that is slow
-// keeps nobody from reading, and what it has not taken yet is counted.
+// sendLogs reads output in the turn of the caller, which lasts until there is room for it among what is being sent.
 func (s *Server) sendLogs(ctx context.Context, options joblogs.Options, accept string) (*huma.StreamResponse, error) {
 	leave, err := take(ctx, s.budgets.reading, 1)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	serving.UntilSent(ctx, leave)
 	page, err := readLogs(ctx, options)
 	if err != nil {
 		return nil, err
@@ -110,45 +108,11 @@ func (s *Server) sendLogs(ctx context.Context, options joblogs.Options, accept s
 	if err != nil {
 		return nil, err
 	}
-	cut := &cutting{}
-	sent, err := takeUntil(ctx, s.budgets.sending, len(body), cut.now)
-	if err != nil {
-		return nil, err
-	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
-		defer sent()
-		_, w := humago.Unwrap(hctx)
-		defer cut.of(w)()
 		hctx.SetHeader("Content-Type", kind)
 		hctx.SetStatus(http.StatusOK)
 		_, _ = hctx.BodyWriter().Write(body) // the client is gone: nobody could be told
 	}}, nil
-}
-
-// cutting ends an answer while it is written.
-type cutting struct {
-	mu      sync.Mutex
-	control *http.ResponseController
-}
-
-// of begins an answer, until the function that it returns is called: no writer may be used after its answer.
-func (c *cutting) of(w http.ResponseWriter) (end func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.control = http.NewResponseController(w)
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.control = nil
-	}
-}
-
-func (c *cutting) now() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.control != nil {
-		_ = c.control.SetWriteDeadline(time.Unix(1, 0)) // a test's writer knows none
-	}
 }
 
 // options are those of the selection, of no job yet.

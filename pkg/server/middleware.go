@@ -62,7 +62,24 @@ func (s *Server) build() (http.Handler, error) {
 // whatever of that was taken.
 func (s *Server) withKeys(next http.Handler) http.Handler {
 	keys := newIdempotency(s.options.Now, s.metrics.replayed)
-	return givingBack(s.weighed(keys.once(s.inTurn(next))))
+	return givingBack(s.answering(s.weighed(keys.once(s.inTurn(next)))))
+}
+
+// answering keeps answers within what may wait to be read.
+func (s *Server) answering(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := "address " + serving.HostOf(r.RemoteAddr)
+		if caller, err := callerOf(r.Context()); err == nil {
+			who = caller.User.GetName()
+		}
+		s.budgets.answers.Bounded(w, r, next, who, func(w http.ResponseWriter, err error) {
+			status, code, text := http.StatusTooManyRequests, "TooManyRequests", err.Error()
+			if r.Method != http.MethodGet && r.Method != http.MethodHead {
+				status, code, text = http.StatusServiceUnavailable, "AnswerNotSent", "this was carried out, but its answer is not sent: "+text
+			}
+			writeFailure(w, r, &refusal{status: status, code: code, text: text})
+		})
+	})
 }
 
 // identified gives each request an identity, and keeps a panic from ending more than its request.

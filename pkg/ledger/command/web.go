@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 // Limits of connections.
@@ -20,7 +22,9 @@ const (
 	writeTimeout = 2 * time.Minute
 	idleTimeout  = 2 * time.Minute
 	maxHeader    = 64 << 10
-	grace        = 10 * time.Second
+	// maxConnections is how many are open at once.
+	maxConnections = 1024
+	grace          = 10 * time.Second
 )
 
 // web answers by HTTPS.
@@ -43,7 +47,7 @@ func (o *options) web(ctx context.Context, ledger http.Handler, log *slog.Logger
 	mux := http.NewServeMux()
 	mux.Handle("/", ledger)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	return &web{
+	out := &web{
 		listener: listener, certificate: certificate,
 		server: &http.Server{
 			Handler: mux, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
@@ -54,7 +58,9 @@ func (o *options) web(ctx context.Context, ledger http.Handler, log *slog.Logger
 				ClientAuth: tls.RequestClientCert,
 			},
 		},
-	}, nil
+	}
+	serving.Bound(out.server, maxConnections, time.Now)
+	return out, nil
 }
 
 // serve answers until ctx ends, and lets questions that are being answered finish.

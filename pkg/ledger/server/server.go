@@ -43,6 +43,11 @@ const (
 	maxNamespaces = 200
 	maxItems      = 20000
 	defaultItems  = 500
+	// maxAnswer is how large an answer is, in bytes: what is more is left out, and said to be. Answers that wait to be read are
+	// allAnswers in all, and eachAnswers of one who asks.
+	maxAnswer   = 8 << 20
+	allAnswers  = 160 << 20
+	eachAnswers = 96 << 20
 	// defaultSince is how far back a question looks that does not say.
 	defaultSince = 30 * 24 * time.Hour
 )
@@ -61,8 +66,10 @@ type Options struct {
 type handler struct {
 	Options
 	places *semaphore.Weighted
-	mu     sync.Mutex
-	asking map[string]bool
+	// answers bounds those that wait to be read.
+	answers *serving.Answers
+	mu      sync.Mutex
+	asking  map[string]bool
 	// questions counts answers by status.
 	questions *prometheus.CounterVec
 }
@@ -70,7 +77,7 @@ type handler struct {
 // Handler serves the ledger.
 func Handler(o Options) http.Handler {
 	own := newMetrics(o.Store)
-	h := &handler{Options: o, places: semaphore.NewWeighted(atOnce), asking: map[string]bool{}, questions: own.questions}
+	h := &handler{Options: o, places: semaphore.NewWeighted(atOnce), answers: serving.NewAnswers(allAnswers, eachAnswers), asking: map[string]bool{}, questions: own.questions}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+metricsPath, h.metrics(own))
 	mux.HandleFunc("GET "+ledger.APIRoot+"usage", h.answer(h.usage))
@@ -100,23 +107,48 @@ func (f *failure) Error() string { return f.text }
 
 func badRequest(text string) error { return &failure{http.StatusBadRequest, text} }
 
-// answer is what all questions have in common: a place, an answer in JSON, and what is told when there is none.
+// answer is what all questions have in common: a place until the answer is put together, room for it until it is read, and what is
+// told when there is none.
 func (h *handler) answer(ask func(*http.Request) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		out, err := h.placed(r, ask)
-		status := http.StatusOK
-		var told *failure
-		switch {
-		case err == nil:
-		case errors.As(err, &told):
-			status, out = told.status, ledger.Failure{Error: told.text}
-		default:
-			h.Log.ErrorContext(r.Context(), "A question could not be answered", "path", r.URL.Path, "error", err)
-			status, out = http.StatusInternalServerError, ledger.Failure{Error: "the ledger cannot be read: its log says why"}
-		}
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, body := h.put(r, ask)
 		h.questions.WithLabelValues(strconv.Itoa(status)).Inc()
-		reply(w, status, out)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // the caller is gone, and nobody is left to tell
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		who, ok := request.UserFrom(r.Context())
+		if !ok {
+			reply(w, http.StatusUnauthorized, ledger.Failure{Error: "it is not known who asks"})
+			return
+		}
+		h.answers.Bounded(w, r, answer, who.GetName(), func(w http.ResponseWriter, err error) {
+			reply(w, http.StatusTooManyRequests, ledger.Failure{Error: err.Error()})
+		})
 	}
+}
+
+// put puts an answer together once there is a place.
+func (h *handler) put(r *http.Request, ask func(*http.Request) (any, error)) (status int, body []byte) {
+	err := h.placed(r, func() error {
+		out, err := ask(r)
+		if err == nil {
+			body, err = json.Marshal(out)
+		}
+		return err
+	})
+	var told *failure
+	switch {
+	case err == nil:
+		return http.StatusOK, append(body, '\n')
+	case errors.As(err, &told):
+	default:
+		h.Log.ErrorContext(r.Context(), "A question could not be answered", "path", r.URL.Path, "error", err)
+		told = &failure{http.StatusInternalServerError, "the ledger cannot be read: its log says why"}
+	}
+	body, _ = json.Marshal(ledger.Failure{Error: told.text}) // a text
+	return told.status, append(body, '\n')
 }
 
 func reply(w http.ResponseWriter, status int, body any) {
@@ -125,23 +157,23 @@ func reply(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the caller is gone, and nobody is left to tell
 }
 
-// placed asks once there is a place: one user has one of them at the most.
-func (h *handler) placed(r *http.Request, ask func(*http.Request) (any, error)) (any, error) {
+// placed does something once there is a place: one user has one of them at the most.
+func (h *handler) placed(r *http.Request, do func() error) error {
 	who, ok := request.UserFrom(r.Context())
 	if !ok {
-		return nil, &failure{http.StatusUnauthorized, "it is not known who asks"}
+		return &failure{http.StatusUnauthorized, "it is not known who asks"}
 	}
 	if !h.begin(who) {
-		return nil, &failure{http.StatusTooManyRequests, "another question of yours is being answered: ask again when it is"}
+		return &failure{http.StatusTooManyRequests, "another question of yours is being answered: ask again when it is"}
 	}
 	defer h.end(who)
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	if err := h.places.Acquire(ctx, 1); err != nil {
-		return nil, &failure{http.StatusServiceUnavailable, "too many ask at this time: try again later"}
+		return &failure{http.StatusServiceUnavailable, "too many ask at this time: try again later"}
 	}
 	defer h.places.Release(1)
-	return ask(r)
+	return do()
 }
 
 func (h *handler) begin(who user.Info) bool {
@@ -204,7 +236,7 @@ func (h *handler) usage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Store.Usage(store.UsageQuery{
+	return h.sums(store.UsageQuery{
 		By: keys, From: from, To: to, Namespaces: namespaces, User: query.Get("user"), Pool: query.Get("pool"), Most: maxItems,
 		Follows: h.Pods,
 	})
@@ -226,8 +258,9 @@ func (h *handler) jobs(r *http.Request) (any, error) {
 	}
 	jobs, more, err := h.Store.FinishedJobs(store.JobQuery{
 		Namespaces: namespaces, Name: query.Get("name"), User: query.Get("user"), Pool: query.Get("pool"), From: from, To: to, Most: most,
+		MostBytes: maxAnswer,
 	})
-	return ledger.JobList{Items: append([]ledger.Job{}, jobs...), More: more}, err
+	return listOf(jobs, more, err)
 }
 
 // limit reads how many items are wanted.
@@ -258,7 +291,7 @@ func (h *handler) runs(r *http.Request) (any, error) {
 		return nil, err
 	}
 	runs, more, err := h.Store.Runs(store.RunQuery{Namespaces: namespaces, From: from, To: to, Most: most})
-	return ledger.RunList{Items: append([]ledger.Run{}, runs...), More: more}, err
+	return listOf(runs, more, err)
 }
 
 func (h *handler) job(r *http.Request) (any, error) {
@@ -273,7 +306,8 @@ func (h *handler) job(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ledger.JobDetail{Job: *job, Holdings: append([]ledger.Holding{}, holdings...)}, nil
+	held, more, err := fitting(holdings)
+	return detail{Job: job, Holdings: held, More: more}, err
 }
 
 // maxOutput bounds the output in one answer, in bytes.
@@ -292,7 +326,7 @@ func (h *handler) output(r *http.Request) (any, error) {
 	items, more, err := h.Store.Outputs(store.OutputQuery{
 		Namespace: reach[0], Job: job, Pod: query.Get("pod"), Container: query.Get("container"), Most: maxOutput,
 	})
-	return ledger.OutputList{Items: append([]ledger.Output{}, items...), More: more}, err
+	return listOf(items, more, err)
 }
 
 // right is a right to pods of a namespace, as the cluster has it.

@@ -159,8 +159,8 @@ type JobQuery struct {
 	Name, User, Pool string
 	// From and To are when they finished.
 	From, To time.Time
-	// Most is how many to read, the last to finish first.
-	Most int
+	// Most is how many to read, the last to finish first, and MostBytes about how many bytes they may be in JSON, 0 for any.
+	Most, MostBytes int
 }
 
 func (q *JobQuery) matches(job *ledger.Job) bool {
@@ -173,7 +173,7 @@ func (q *JobQuery) matches(job *ledger.Job) bool {
 // The second result tells whether there are more.
 func (s *Store) FinishedJobs(q JobQuery) (out []ledger.Job, more bool, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		busy := newEfficiencies(tx)
+		busy, size := newEfficiencies(tx), 0
 		c := tx.Bucket(finished).Cursor()
 		k, _ := c.Seek(order(q.To.Add(time.Second)))
 		if k == nil {
@@ -189,7 +189,8 @@ func (s *Store) FinishedJobs(q JobQuery) (out []ledger.Job, more bool, err error
 			if job == nil || !q.matches(job) {
 				continue
 			}
-			if len(out) == q.Most {
+			size += len(tx.Bucket(jobs).Get(k[8:]))
+			if len(out) == q.Most || q.MostBytes > 0 && size > q.MostBytes && len(out) > 0 {
 				more = true
 				return nil
 			}
