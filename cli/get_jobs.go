@@ -308,7 +308,7 @@ func messageIn(message string, language phrase.Language) string {
 	if words != message || language != phrase.Chinese {
 		return words
 	}
-	for _, found := range reason.In(message, slices.Concat(reason.OfPods, reason.OfGangs, reason.OfPlainNodes)) {
+	for _, found := range reason.In(message, slices.Concat(reason.OfRefusals, reason.OfPods, reason.OfGangs, reason.OfPlainNodes)) {
 		if found.Nodes == 0 && found.Says != "" {
 			return found.Fill(found.Says, "").In(language)
 		}

@@ -73,7 +73,7 @@ func (s *search) beyondNodes(verdict string, fewest int) []Finding {
 
 // known reports whether a verdict holds nothing but what the cluster shows too.
 func known(verdict string) bool {
-	if verdict == "" || contains(verdict, reason.OfPlainNodes, reason.OfClaims, reason.OfGangs, reason.OfPods, []*reason.Reason{reason.Reserved}) {
+	if verdict == "" || contains(verdict, reason.OfRefusals, reason.OfPlainNodes, reason.OfClaims, reason.OfGangs, reason.OfPods, []*reason.Reason{reason.Reserved}) {
 		return true
 	}
 	_, _, missing := reason.MissingMembers(verdict)

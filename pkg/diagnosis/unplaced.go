@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// unplaced explains a pod without a node: first what keeps the scheduler from looking at it, then what the pod itself
-// lacks, then what stands against the nodes.
+// unplaced explains a pod without a node: first what keeps the scheduler from looking at it, then what refused the place that
+// it found, then what the pod itself lacks, then what stands against the nodes.
 func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	condition := conditionOf(pod, corev1.PodScheduled)
 	switch {
@@ -22,6 +22,10 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		return one(otherScheduler(f, pod)), nil
 	}
 	verdict := verdictOn(pod)
+	refused := findings(verdict, f.Job.Namespace, reason.OfRefusals)
+	if len(refused) > 0 {
+		verdict = reason.PlaceRefused.Before(verdict) // whatever the words of the refusal are like
+	}
 	stopped, isDown := schedulerDown(f, pod)
 	if isDown {
 		verdict = "" // what it said before is not so now
@@ -30,6 +34,9 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	out = withGPUQuotas(f, pod, out)
 	if len(out) > 0 && !slices.Contains([]reason.Cause{reason.RoomNow, reason.WaitingForTurn, reason.Preempting}, out[0].Cause) {
 		out = append(out, findings(verdict, f.Job.Namespace, reason.OfEvictions)...)
+	}
+	if len(refused) > 0 {
+		out = append(refused, standing(out)...) // wherever there is room
 	}
 	if isDown {
 		return append(one(stopped), lasting(out)...), nil

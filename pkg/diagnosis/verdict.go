@@ -53,7 +53,7 @@ func Beyond(verdict string) (Finding, bool) {
 	if there, all, ok := reason.MissingMembers(verdict); ok && there < all {
 		return Finding{Cause: reason.GangIncomplete, Says: phrase.Quote(inventory.Verdict(verdict))}.Worded(), true
 	}
-	known := slices.Concat(findings(verdict, "", reason.OfPods), findings(verdict, "", reason.OfClaims), findings(verdict, "", reason.OfNodes))
+	known := slices.Concat(findings(verdict, "", reason.OfRefusals), findings(verdict, "", reason.OfPods), findings(verdict, "", reason.OfClaims), findings(verdict, "", reason.OfNodes))
 	known = slices.DeleteFunc(known, func(f Finding) bool { return f.Cause == reason.GangWaiting }) // nodes show how much is free
 	switch {
 	case len(known) > 0:

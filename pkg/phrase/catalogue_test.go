@@ -61,7 +61,7 @@ func compare(t *testing.T, said map[string]string, files ...string) {
 
 func TestTheCatalogueHasTheReasons(t *testing.T) {
 	said := map[string]string{}
-	for _, r := range slices.Concat(reason.OfPods, reason.OfGangs, reason.OfEvictions, reason.OfClaims, reason.OfNodes, reason.OfPlainNodes) {
+	for _, r := range slices.Concat(reason.OfRefusals, reason.OfPods, reason.OfGangs, reason.OfEvictions, reason.OfClaims, reason.OfNodes, reason.OfPlainNodes) {
 		said[r.Says] = "pkg/reason"
 		for _, advice := range r.Advice {
 			said[advice.Text] = "pkg/reason"

@@ -121,6 +121,8 @@ const (
 	VolumeElsewhere      Cause = "VolumeElsewhere"
 	VolumeLimit          Cause = "VolumeLimit"
 	DeviceClaim          Cause = "DeviceClaim"
+	// RefusedAtBinding is a pod that lost its place after a node was found for it.
+	RefusedAtBinding Cause = "RefusedAtBinding"
 	// KeptWhole is about idle nodes that only pods which take a whole one get.
 	KeptWhole Cause = "KeptWhole"
 	// PromisedToFirst is about room that a job which comes first was promised, WaitingForPromise that job.

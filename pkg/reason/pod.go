@@ -193,6 +193,15 @@ var (
 			{Action: Resubmit, Text: "change what keeps the job out, such as its volumes, its topology spread or its affinity to other pods, and submit it again"},
 		},
 	}
+	// PlaceRefused is told to a pod, and to the members of its gang, that lost its place after a node was found for it: until when nothing is
+	// evicted for it, for how long that is, and why, in the words of the API server or of the plugin that refused it.
+	PlaceRefused = &Reason{
+		Text: "refused: nothing is evicted for it until %s, for %s: %s", Late: true, Cause: RefusedAtBinding,
+		Says: "a node was found for the job, and refused: %[3]s; nothing is evicted for it until %[1]s",
+		Advice: []Advice{
+			{Action: Resubmit, Text: "change what the refusal names, in the job or where it is set, such as a policy or a webhook for pods/binding, or a volume; it is tried again by itself"},
+		},
+	}
 	// GangGuarded is told where others could leave for a gang, but for their min-runtime.
 	GangGuarded = &Reason{
 		Text: "gang: nobody is evicted for it yet: pods of lower priority have not run for their min-runtime, the first of them until %s",
@@ -269,6 +278,9 @@ func MissingMembers(verdict string) (there, all int, ok bool) {
 
 // OfGangs are about the room for members of a gang, which nodes show, too.
 var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
+
+// OfRefusals are why a pod lost its place after a node was found for it: they come before all else, whatever room there is.
+var OfRefusals = []*Reason{PlaceRefused}
 
 // OfEvictions are why nobody leaves for a pod, or not yet.
 var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, PromisedAsExpected, PromisedIn, PromisedInAsExpected, RoomIsComing, QuotaGuarded, QuotaBudgeted, QuotaKeptOut}

@@ -77,6 +77,14 @@ func (r *Reason) ValuesIn(verdict string) ([]string, bool) {
 	return found[0].args, true
 }
 
+// Before is what a verdict says before the reason's text, all of it where that is not in it.
+func (r *Reason) Before(verdict string) string {
+	if _, at, ok := r.Text.find(verdict); ok {
+		return strings.TrimRight(verdict[:at], " ,")
+	}
+	return verdict
+}
+
 // With is a reason that was found otherwise, with the values of its text.
 func (r *Reason) With(values ...string) Found { return Found{Reason: r, args: values} }
 

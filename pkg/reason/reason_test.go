@@ -73,7 +73,7 @@ func TestIn(t *testing.T) {
 // TestTheCatalogueIsWhole asks of each reason that users are told something, and of texts that no two are one.
 func TestTheCatalogueIsWhole(t *testing.T) {
 	seen := map[Text]bool{}
-	for _, r := range slices.Concat(OfPods, OfGangs, OfEvictions, OfClaims, OfNodes, OfPlainNodes) {
+	for _, r := range slices.Concat(OfRefusals, OfPods, OfGangs, OfEvictions, OfClaims, OfNodes, OfPlainNodes) {
 		if r.Cause == "" || r.Says == "" || len(r.Advice) == 0 || seen[r.Text] {
 			t.Errorf("%q has cause %q, says %q and advises %v; seen before: %v", r.Text, r.Cause, r.Says, r.Advice, seen[r.Text])
 		}

@@ -19,7 +19,8 @@ const (
 
 // dissolve ends half a gang that cannot be completed: a leader that died between two bindings, or a binding that failed, left
 // some members on nodes, and the room for the others is gone. They would hold their GPUs for nothing until somebody else
-// ends, who may wait for just those. What another scheduler has placed is not ours to end.
+// ends, who may wait for just those; or the API server refuses the binding of a member again and again. What another scheduler has placed is
+// not ours to end.
 func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) {
 	now := p.now()
 	ours := placedBy(pod.Spec.SchedulerName, m.placed)
@@ -38,6 +39,7 @@ func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 		return
 	}
 	p.places.halfSince(g, time.Time{})
+	p.places.sitOut(g)
 	p.departures.begin(ours)
 	p.writing.Add(1)
 	go func() {

@@ -141,6 +141,7 @@ func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 			before, _ := old.(*corev1.Pod)
 			after, _ := object.(*corev1.Pod)
 			p.leavesGroup(before, after)
+			p.revised(before, after)
 			p.podChanged(object)
 		},
 		DeleteFunc: p.podGone,

@@ -57,6 +57,7 @@ func (p *Plugin) makeRoom(ctx context.Context, g gang, group *podGroup, m *membe
 // holdsBack reports whether nobody is evicted for a gang for now, whoever could be, and why, "" where that needs no words.
 func (p *Plugin) holdsBack(g gang, group *podGroup, m *members) (holdsBack bool, why string) {
 	now := p.now()
+	p.recall(g, m.waiting...)
 	if abstains, why := p.places.abstains(g, now); abstains {
 		p.nominate(m.waiting, nil) // or it would keep nodes from others that it does not go to
 		p.staysAwake(g, group, now)

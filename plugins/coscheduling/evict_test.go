@@ -77,13 +77,21 @@ func (l *lab) postFilter(cs fwk.CycleState, pod *corev1.Pod) (node string, evict
 	if result != nil {
 		node = result.NominatedNodeName
 	}
+	return node, l.evicted()
+}
+
+// evicted are the pods that were deleted since the last time that it was forgotten, when all is written.
+func (l *lab) evicted() (pods []string) {
+	for !l.Settled() {
+		time.Sleep(time.Millisecond)
+	}
 	for _, action := range l.client.Actions() {
 		if action, ok := action.(clienttesting.DeleteAction); ok && len(action.GetDeleteOptions().DryRun) == 0 {
-			evicted = append(evicted, action.GetName())
+			pods = append(pods, action.GetName())
 		}
 	}
-	slices.Sort(evicted)
-	return node, evicted
+	slices.Sort(pods)
+	return pods
 }
 
 // answers has the API server take what it is told.

@@ -140,8 +140,13 @@ func (p *places) boundOf(g gang, pod types.UID, node string, want int) {
 	p.bind(g, pod, node)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.record(g); r.bound.Len() >= want {
-		r.whole, r.partial = true, false
+	r := p.record(g)
+	isWhole := r.bound.Len() >= want
+	if r.refused.pod == pod || isWhole && !r.whole && (r.refused.pod == "" || r.bound.Has(r.refused.pod)) {
+		r.forgive()
+	}
+	if isWhole {
+		r.whole, r.partial, r.half = true, false, time.Time{}
 	}
 }
 

@@ -53,6 +53,7 @@ type record struct {
 	// was for nothing.
 	cleared bool
 	vain    time.Duration
+	refused refused
 	// putOff is how long the gang waits since a write for it failed, longer each time; zero since one did not.
 	putOff time.Duration
 	// half is since when some members are bound, and there is no room for the others; zero where that is not so.
@@ -250,13 +251,12 @@ func (p *places) fail(g gang, at time.Time) {
 	p.record(g).failed = at
 }
 
-// succeed forgets that the gang ever failed.
+// succeed forgets that the gang failed to find places. What it evicted for them may have been in vain all the same, until it is bound.
 func (p *places) succeed(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r, ok := p.gangs[g]; ok {
-		r.failed, r.refusal, r.plan, r.cleared, r.vain, r.keptOut, r.guard = time.Time{}, refusal{}, nil, false, 0, "", ""
-		r.putOff, r.partial = 0, false
+		r.failed, r.refusal, r.plan, r.guard, r.putOff, r.partial = time.Time{}, refusal{}, nil, "", 0, false
 	}
 }
 

@@ -153,11 +153,14 @@ func (p *Plugin) changesItsMind(g gang, group *podGroup, m *members) {
 	p.wakeAt(g, group, p.now().Add(again), p.GoesAhead)
 }
 
-// Awaits says why a pod evicts nobody for now: others leave for it, or were told to and have time to save their work. It is "" for one
+// Awaits says why a pod evicts nobody for now: others leave for it, or were told to and have time to save their work, or its last place was refused it. It is "" for one
 // that may. lost says that it cannot go any more where they are.
 func (p *Plugin) Awaits(pod *corev1.Pod, lost bool) string {
 	if !lost && p.borrowersLeave(pod) {
 		return "not eligible due to a terminating pod on the nominated node." // as kube-scheduler has it
+	}
+	if why := p.refusedTo(pod); why != "" {
+		return why
 	}
 	if p.notices.isEmpty() {
 		return ""

@@ -243,7 +243,7 @@ func causeOf(pod *corev1.Pod) reason.Cause {
 		return reason.WaitingForTurn
 	}
 	verdict := pod.Status.Conditions[at].Message
-	for _, about := range [][]*reason.Reason{reason.OfPods, reason.OfClaims, reason.OfGangs, reason.OfNodes, reason.OfPlainNodes} {
+	for _, about := range [][]*reason.Reason{reason.OfRefusals, reason.OfPods, reason.OfClaims, reason.OfGangs, reason.OfNodes, reason.OfPlainNodes} {
 		if found := reason.In(verdict, about); len(found) > 0 {
 			return slices.MaxFunc(found, func(a, b reason.Found) int { return cmp.Compare(a.Nodes, b.Nodes) }).Cause
 		}

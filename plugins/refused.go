@@ -1,0 +1,70 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"g8s.host/gpu-scheduler/plugins/coscheduling"
+	"g8s.host/gpu-scheduler/plugins/gpudevices"
+)
+
+// heedRefusals tells Coscheduling which pods lose their places after a node was found for them, whoever refuses it: this is where all
+// failures come by, of Reserve, Permit, PreBind and Bind. What others left for such a pod it lost, and would lose again.
+func heedRefusals(handle scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
+	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if pod.Pod.Spec.NodeName != "" && ctx.Err() == nil { // it is the pod as it was to be bound
+			status = heedRefusal(profile, pod, status)
+		}
+		handle(ctx, profile, pod, status, nominating, start)
+	}
+}
+
+// heedRefusal returns the status of a pod that lost its place with what Coscheduling makes of it.
+func heedRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status) *fwk.Status {
+	_, gangs := preemptionsOf(profile)
+	if gangs == nil {
+		return status
+	}
+	words, isSiblings := refusalIn(status, pod.Pod.Spec.NodeName)
+	if isSiblings {
+		gangs.Rejected(pod.Pod)
+		return status
+	}
+	told := gangs.Refused(pod.Pod, words)
+	if told == "" {
+		return status
+	}
+	klog.Background().Info("A pod lost its place after a node was found for it", "pod", klog.KObj(pod.Pod), "node", pod.Pod.Spec.NodeName, "told", told)
+	var unfit *framework.FitError
+	if errors.As(status.AsError(), &unfit) { // by which the queue knows who has rejected it
+		unfit.Diagnosis.PostFilterMsg = told
+		return status
+	}
+	if status.IsRejected() {
+		return fwk.NewStatus(status.Code(), told).WithPlugin(status.Plugin())
+	}
+	return fwk.AsStatus(errors.New(told))
+}
+
+// refusalIn is why a pod lost its place, in the words of whoever refused it, and whether that is what became of other members of its gang.
+func refusalIn(status *fwk.Status, node string) (words string, isSiblings bool) {
+	var unfit *framework.FitError
+	if errors.As(status.AsError(), &unfit) {
+		isSiblings = unfit.Diagnosis.UnschedulablePlugins.Has(coscheduling.Name)
+		if unfit.Diagnosis.NodeToStatus != nil {
+			status = unfit.Diagnosis.NodeToStatus.Get(node)
+		}
+	}
+	words = status.Message()
+	if plugin := status.Plugin(); plugin != "" {
+		words = plugin + ": " + words
+	}
+	return strings.TrimPrefix(words, `running Bind plugin "`+gpudevices.Name+`": `), isSiblings
+}
