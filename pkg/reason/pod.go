@@ -202,6 +202,15 @@ var (
 			{Action: Resubmit, Text: "change what the refusal names, in the job or where it is set, such as a policy or a webhook for pods/binding, or a volume; it is tried again by itself"},
 		},
 	}
+	// GangOutside is told to all members of a gang for which there is room, and of which another plugin keeps one out.
+	GangOutside = &Reason{
+		Text: "gang: the nodes have room for all, and a member finds no place beside the others: %s", Late: true, Cause: RejectedByScheduler,
+		Says: "the nodes have room for all members of the job, and one finds no place beside the others: %[1]s",
+		Advice: []Advice{
+			{Action: Resubmit, Text: "change what keeps the member out, such as its affinity to other pods, its topology spread, its ports or its volumes, and submit it again"},
+			waiting("wait: it is tried again when the cluster changes, and each minute at least"),
+		},
+	}
 	// GangGuarded is told where others could leave for a gang, but for their min-runtime.
 	GangGuarded = &Reason{
 		Text: "gang: nobody is evicted for it yet: pods of lower priority have not run for their min-runtime, the first of them until %s",
@@ -283,7 +292,7 @@ var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
 var OfRefusals = []*Reason{PlaceRefused}
 
 // OfEvictions are why nobody leaves for a pod, or not yet.
-var OfEvictions = []*Reason{GangKeptOut, GangGuarded, Promised, PromisedAsExpected, PromisedIn, PromisedInAsExpected, RoomIsComing, QuotaGuarded, QuotaBudgeted, QuotaKeptOut}
+var OfEvictions = []*Reason{GangKeptOut, GangOutside, GangGuarded, Promised, PromisedAsExpected, PromisedIn, PromisedInAsExpected, RoomIsComing, QuotaGuarded, QuotaBudgeted, QuotaKeptOut}
 
 // OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
 var OfPods = []*Reason{

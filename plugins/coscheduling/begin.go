@@ -110,6 +110,9 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 	if why := p.places.sitsOut(g, p.now()); why != "" && m.bound == 0 {
 		return why
 	}
+	if why := p.places.outsideNow(g, p.now()); why != "" && len(m.placed) == m.bound {
+		return why
+	}
 	if len(m.placed) > m.bound && (group.layout.isAny() || p.places.planOf(g).has(m.waiting[0])) {
 		return "" // this process found room for all, and has given some of it to others
 	}

@@ -51,7 +51,7 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 	if pool := gpu.PodPool(pod); after == nil || pool != "" && gpu.PoolOf(after) != pool {
 		return fwk.QueueSkip, nil
 	}
-	return hint.QueueIf((before == nil || !sameOffer(before, after)) && p.GoesAhead(pod)), nil
+	return hint.QueueIf((before == nil || !sameOffer(before, after)) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
 }
 
 // GoesAhead reports whether a member is the one of its gang that is tried when there may be room. If it gets a place, that
@@ -101,11 +101,15 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case before == nil && after == nil:
 		return fwk.QueueSkip, nil
 	case after == nil:
-		return hint.QueueIf(p.leavesRoom(before, pod) && (!sameGroup(before, pod) || !p.gaveUp(before)) && p.GoesAhead(pod)), nil
+		if p.gaveUp(before) && (sameGroup(before, pod) || !p.isTried(pod)) {
+			return fwk.QueueSkip, nil
+		}
+		return hint.QueueIf(p.leavesRoom(before, pod) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
 	case before == nil:
-		return hint.QueueIf(sameGroup(after, pod) && p.GoesAhead(pod)), nil
+		return hint.QueueIf(sameGroup(after, pod) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
 	}
-	return hint.QueueIf(after.UID == pod.UID || (sameGroup(after, pod) || p.leavesRoom(after, pod)) && p.GoesAhead(pod)), nil
+	isNews := after.UID == pod.UID || (sameGroup(after, pod) || p.leavesRoom(after, pod)) && p.GoesAhead(pod)
+	return hint.QueueIf(isNews && p.heedsNews(pod)), nil
 }
 
 func sameGroup(a, b *corev1.Pod) bool {
@@ -126,7 +130,7 @@ func (p *Plugin) leavesRoom(gone, member *corev1.Pod) bool {
 }
 
 // gaveUp reports whether a pod is there still that is said to have left its node: it only lost its place in this
-// scheduler. To its siblings that is no news, and they would wake each other up forever.
+// scheduler. To its siblings that is no news, and they would wake each other up forever; so would gangs that are kept out.
 func (p *Plugin) gaveUp(pod *corev1.Pod) bool {
 	object, found, err := p.pods.GetByKey(pod.Namespace + "/" + pod.Name)
 	there, ok := object.(*corev1.Pod)

@@ -187,12 +187,16 @@ func (p *Plugin) hadNone(
 	}
 	p.dissolve(g, group, &m, pod)
 	p.fail(g)
-	waited := p.places.waitingOf(g) > 0
-	p.giveUp(g, reasonSibling)
-	p.tidy(g)
-	if waited {
-		why = reasonWhole
+	waited, siblings := p.places.waitingOf(g) > 0, reasonSibling
+	if waited || begins(state) {
+		if kept := p.staysOutside(g, group, refused); kept != "" {
+			why, siblings = kept, kept
+		} else if waited {
+			why = reasonWhole
+		}
 	}
+	p.giveUp(g, siblings)
+	p.tidy(g)
 	return nil, unschedulable(why)
 }
 

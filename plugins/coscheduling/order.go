@@ -35,7 +35,8 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	return cmp.Or(order, cmp.Compare(first.name, second.name)) < 0
 }
 
-// PreEnqueue notes how a pod stands that is put in the queue, and keeps a member out while others of its gang still come. The queue is
+// PreEnqueue notes how a pod stands that is put in the queue, and keeps a member out while others of its gang still come, or another plugin
+// kept one out a moment ago. The queue is
 // locked meanwhile: who has others tried from here waits for ever.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	as := p.turnOf(pod)
@@ -53,7 +54,13 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 		p.turns.leave(pod.UID, p.now())
 		return nil
 	}
-	return p.arrives(pod, name)
+	if status := p.arrives(pod, name); !status.IsSuccess() {
+		return status
+	}
+	if why := p.isOutside(pod, name); why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	return nil
 }
 
 // turnOf is how the gang of a pod stands now.

@@ -54,6 +54,7 @@ type record struct {
 	cleared bool
 	vain    time.Duration
 	refused refused
+	outside outside
 	// putOff is how long the gang waits since a write for it failed, longer each time; zero since one did not.
 	putOff time.Duration
 	// half is since when some members are bound, and there is no room for the others; zero where that is not so.
@@ -257,6 +258,7 @@ func (p *places) succeed(g gang) {
 	defer p.mu.Unlock()
 	if r, ok := p.gangs[g]; ok {
 		r.failed, r.refusal, r.plan, r.guard, r.putOff, r.partial = time.Time{}, refusal{}, nil, "", 0, false
+		r.outside = outside{}
 	}
 }
 
