@@ -112,13 +112,16 @@ func remembered(first func(*corev1.Pod) bool, who meant) meant {
 	}
 }
 
-// suited tells of a pod whether one of some nodes is of its pool and type.
+// suited tells of a pod whether one of some nodes is of its pool and type. Of a gang one pod is tried for all, whose pools and types may be others.
 func suited(nodes []*corev1.Node) func(*corev1.Pod) bool {
 	kinds := kindsOf(nodes)
 	return func(pod *corev1.Pod) bool {
 		accepted, err := gpu.PodTypes(pod)
 		if err != nil {
 			return false // no node mends a malformed request
+		}
+		if pod.Labels[names.LabelPodGroup] != "" {
+			return true
 		}
 		pool := gpu.PodPool(pod)
 		return slices.ContainsFunc(kinds, func(node *corev1.Node) bool {

@@ -60,7 +60,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 		return p.joins(state, g, group, &m, nodes)
 	}
 	if reason := p.refuse(g, group, &m, nodes, cycle.Followed(state)); reason != "" {
-		p.places.turnAway(g, pod)
+		p.places.turnAway(g, pod, m.waiting)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
 	cycle := &attempt{begins: true, allowed: p.places.planOf(g).allowed(pod)}

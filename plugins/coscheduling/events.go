@@ -41,14 +41,14 @@ func afterOwnChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Que
 	return hint.QueueIf(before != nil && after != nil && after.UID == pod.UID && !alike(before, after)), nil
 }
 
-// afterNodeChange queues a member when a node of its pool has come or changed. Of annotations the inventory alone says what
+// afterNodeChange queues a member when a node of its pool, or of one of its gang, has come or changed. Of annotations the inventory alone says what
 // there is room for.
 func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if pool := gpu.PodPool(pod); after == nil || pool != "" && gpu.PoolOf(after) != pool {
+	if after == nil || !p.waitsIn(pod, gpu.PoolOf(after)) {
 		return fwk.QueueSkip, nil
 	}
 	return hint.QueueIf((before == nil || !sameOffer(before, after)) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
@@ -118,15 +118,28 @@ func sameGroup(a, b *corev1.Pod) bool {
 	return ok && first == second
 }
 
-// leavesRoom reports whether a pod had a place in the pool of a member, or one was kept for it there.
+// waitsIn reports whether a member waits for nodes of a pool, or another one of its gang that it is tried for.
+func (p *Plugin) waitsIn(member *corev1.Pod, pool string) bool {
+	if own := gpu.PodPool(member); own == "" || own == pool {
+		return true
+	}
+	name, ok := groupOf(member)
+	group := p.groups.get(name)
+	if !ok || group == nil {
+		return false
+	}
+	pools := p.places.poolsOf(gangOf(member, group))
+	return pools.Has("") || pools.Has(pool)
+}
+
+// leavesRoom reports whether a pod had a place in the pool of a member or of its gang, or one was kept for it there.
 func (p *Plugin) leavesRoom(gone, member *corev1.Pod) bool {
 	at := cmp.Or(gone.Spec.NodeName, gone.Status.NominatedNodeName)
 	if at == "" {
 		return false
 	}
 	node, err := p.nodes.Get(at)
-	pool := gpu.PodPool(member)
-	return err == nil && (pool == "" || gpu.PoolOf(node) == pool)
+	return err == nil && p.waitsIn(member, gpu.PoolOf(node))
 }
 
 // gaveUp reports whether a pod is there still that is said to have left its node: it only lost its place in this
@@ -244,9 +257,10 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 	}
 	name := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
 	p.arrivals.recount(name)
-	waiting, count := map[gang][]*corev1.Pod{}, 0
+	waiting, there, count := map[gang][]*corev1.Pod{}, map[gang]*corev1.Pod{}, 0
 	for _, pod := range p.podsOf(name) {
 		g := gangOf(pod, group)
+		there[g] = pod
 		switch at := p.placeOf(pod); {
 		case at == bound:
 			p.places.boundOf(g, pod.UID, pod.Spec.NodeName, group.minMember) // it may be older than its PodGroup
@@ -257,14 +271,16 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 	}
 	tried := map[string]*corev1.Pod{}
 	all := count == 0 || p.mayWake(name, count)
-	for g, pods := range waiting {
+	for _, pods := range waiting {
 		if !all {
 			pods = pods[:min(len(pods), 1-len(tried))] // one of all gangs
 		}
 		for _, pod := range pods {
 			tried[nameOf(pod).String()] = pod
 		}
-		p.reconsider(waiting[g][0], group)
+	}
+	for g, pod := range there { // with fewer members it may be whole, also where none waits in the queue
+		p.reconsider(pod, group)
 		p.tidy(g)
 	}
 	if len(tried) > 0 {

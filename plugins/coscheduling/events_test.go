@@ -221,3 +221,46 @@ func TestWithoutAPodGroupNoPlaceIsKept(t *testing.T) {
 		t.Errorf("one that was to come nowhere: %+v", result)
 	}
 }
+
+// TestRoomInThePoolOfAnyRoleWakesAGang: the members of a gang may be in several pools. When a pod leaves a node of one of them, a member is woken
+// that tries for all, whichever member was turned away last. Else the gang waits beside free nodes for the flush of every five minutes.
+func TestRoomInThePoolOfAnyRoleWakesAGang(t *testing.T) {
+	of := func(pool string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Labels[names.LabelPool] = pool }
+	}
+	for _, scout := range []string{"launcher", "worker"} {
+		for leaves, pool := range []string{"small", "large"} {
+			l := newLab(t, 2)
+			l.infos[0].Node().Labels[names.LabelPool], l.infos[1].Node().Labels[names.LabelPool] = "small", "large"
+			l.group("g", map[string]any{"minMember": int64(2)})
+			gone := []*corev1.Pod{l.running(0, "on-small", 5), l.running(1, "on-large", 5)}
+			members := map[string]*corev1.Pod{"launcher": l.member("launcher", of("small")), "worker": l.member("worker", of("large"))}
+			if _, _, reason := l.aim(members[scout]); reason == "" {
+				t.Fatal("it has room")
+			}
+			l.must(l.pods.Delete(gone[leaves]))
+			woken := 0
+			for _, pod := range members {
+				hint, err := l.afterPodChange(klog.Background(), pod, gone[leaves], nil)
+				l.must(err)
+				if hint == fwk.Queue {
+					woken++
+				}
+			}
+			if woken == 0 {
+				t.Errorf("%s was turned away last: no member is woken when a pod leaves pool %s", scout, pool)
+			}
+			added, woken := fixture.Node("new").Pool(pool).GPUs(8, "T4").Obj(), 0
+			for _, pod := range members {
+				hint, err := l.afterNodeChange(klog.Background(), pod, nil, added)
+				l.must(err)
+				if hint == fwk.Queue {
+					woken++
+				}
+			}
+			if woken == 0 {
+				t.Errorf("%s was turned away last: no member is woken when a node comes to pool %s", scout, pool)
+			}
+		}
+	}
+}

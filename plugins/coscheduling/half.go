@@ -146,8 +146,32 @@ func (p *places) boundOf(g gang, pod types.UID, node string, want int) {
 		r.forgive()
 	}
 	if isWhole {
-		r.whole, r.partial, r.half = true, false, time.Time{}
+		r.whole, r.wholeOf, r.partial, r.half = true, want, false, time.Time{}
 	}
+}
+
+// wasWhole notes that a gang was whole with so many members.
+func (p *places) wasWhole(g gang, members int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.record(g); !r.whole {
+		r.whole, r.wholeOf = true, members
+	}
+}
+
+// wholePlan is how many members the largest plan has by which a part of some pods was bound, and all of them are there; 0 for none.
+func wholePlan(bound []*corev1.Pod) (members int) {
+	there := map[string]int{}
+	for _, pod := range bound {
+		plan := planOf(pod)
+		if plan == "" {
+			continue
+		}
+		if there[plan]++; there[plan] == cycle.MembersOf(plan) {
+			members = max(members, there[plan])
+		}
+	}
+	return members
 }
 
 // plans is the plan of those members of a gang that wait for the others, and of the last that they wait for.

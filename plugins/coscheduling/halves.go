@@ -17,18 +17,22 @@ func (p *Plugin) Halves(scheduler string) (waiting []*corev1.Pod) {
 		if unusable(group) != "" {
 			continue
 		}
-		rest := map[gang][]*corev1.Pod{}
+		rest, there := map[gang][]*corev1.Pod{}, map[gang][]*corev1.Pod{}
 		for _, pod := range p.podsOf(of) {
 			g := gangOf(pod, group)
 			switch at := p.placeOf(pod); {
 			case at == bound:
 				p.places.boundOf(g, pod.UID, pod.Spec.NodeName, group.minMember)
 				p.forgetGone(pod)
+				there[g] = append(there[g], pod)
 			case at == none && pod.Spec.SchedulerName == scheduler:
 				rest[g] = append(rest[g], pod)
 			}
 		}
 		for g, pods := range rest {
+			if members := wholePlan(there[g]); members > 0 { // it was made larger under another leader
+				p.places.wasWhole(g, members)
+			}
 			if p.places.begun(g, group.minMember) {
 				waiting = append(waiting, pods...)
 			}

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -40,5 +42,38 @@ func TestADecisionReachesAMemberThatIsAboutToWait(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAGangThatShrinksGoesOn: when the PodGroup asks for fewer members and those that wait in Permit are enough by that, they go on at once, also if there
+// is no other member left that waits in the queue. Else they hold their cards for nothing until their time is over, up to 15 minutes.
+func TestAGangThatShrinksGoesOn(t *testing.T) {
+	for _, thirdIsThere := range []bool{true, false} {
+		l := newLab(t, 3)
+		l.group("g", map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(900)})
+		pods := []*corev1.Pod{l.member("a"), l.member("b")}
+		third := l.member("c")
+		for _, pod := range pods {
+			if reason, waits := l.try(pod); !waits {
+				t.Fatalf("%s does not wait: %s", pod.Name, reason)
+			}
+		}
+		if !thirdIsThere {
+			l.must(l.pods.Delete(third))
+			l.podGone(third)
+		}
+		name := types.NamespacedName{Namespace: "ns", Name: "g"}
+		before := l.groups.get(name)
+		l.group("g", map[string]any{"minMember": int64(2), "scheduleTimeoutSeconds": int64(900)})
+		l.groupChanged(before, l.groups.get(name))
+		time.Sleep(50 * time.Millisecond)
+		for _, held := range l.held {
+			l.mu.Lock()
+			allowed := held.allowed
+			l.mu.Unlock()
+			if !allowed {
+				t.Errorf("a third member waits in the queue: %v: %s waits still, though the gang is whole", thirdIsThere, held.pod.Name)
+			}
+		}
 	}
 }

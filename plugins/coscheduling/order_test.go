@@ -254,3 +254,42 @@ func TestWhoChangesAPodGroupHasNotAllTriedEachTime(t *testing.T) {
 		time.Sleep(time.Hour)
 	})
 }
+
+// TestAGangThatGrowsDoesNotComeFirst: a gang that runs whole, of which the PodGroup is made larger since, has not "begun to take places":
+// its further members stand in line like others. Else two pods without GPUs that run let their owner have each further pod placed before all others
+// of its priority.
+func TestAGangThatGrowsDoesNotComeFirst(t *testing.T) {
+	l := newLab(t, 3)
+	l.group("g", map[string]any{"minMember": int64(2)})
+	for i := range 2 {
+		l.podChanged(l.member(fmt.Sprint("runs-", i), boundTo(fmt.Sprint("n", i)), ofApp("cpu", 0)))
+	}
+	l.group("g", map[string]any{"minMember": int64(3)})
+	l.groupChanged(nil, l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"}))
+	further := l.member("further")
+	l.PreEnqueue(t.Context(), further)
+	if turn, _ := l.turns.of(further.UID); turn.begun {
+		t.Error("a member beyond a whole gang comes before all others of its priority, those included that came first")
+	}
+}
+
+// TestAGangThatGrewUnderAnotherLeaderDoesNotComeFirst: the plan that is written on its members says how many they were when it began.
+func TestAGangThatGrewUnderAnotherLeaderDoesNotComeFirst(t *testing.T) {
+	for planned, first := range map[int]bool{2: false, 3: true} {
+		l := newLab(t, 3)
+		l.group("g", map[string]any{"minMember": int64(3)})
+		for i := range 2 {
+			l.member(fmt.Sprint("runs-", i), boundTo(fmt.Sprint("n", i)), func(pod *corev1.Pod) {
+				pod.Annotations = map[string]string{names.AnnotationGangPlan: fmt.Sprint("2026-01-01T12:00:00Z/", planned)}
+			})
+		}
+		further := l.member("further")
+		if halves := l.Halves(further.Spec.SchedulerName); (len(halves) > 0) != first {
+			t.Errorf("begun with %d: it comes first: %v", planned, len(halves) > 0)
+		}
+		l.PreEnqueue(t.Context(), further)
+		if turn, _ := l.turns.of(further.UID); turn.begun != first {
+			t.Errorf("begun with %d: it comes first: %v", planned, turn.begun)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
+	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
 // places is who of which gang has a place, as far as this process decided it or was told, and what came of the gang's last
@@ -32,6 +33,8 @@ type record struct {
 	refusal refusal
 	// scout is the member that was turned away last, and is tried for all when there may be room.
 	scout types.NamespacedName
+	// pools are those that members which wait may go to, "" among them for all.
+	pools sets.Set[string]
 	// rests is until when the gang is left alone that was tried as a whole because its PodGroup had changed.
 	rests time.Time
 	// plan is where members are to go, nil for none, and together by what those are bound that wait.
@@ -62,6 +65,8 @@ type record struct {
 	// partial says that the gang was found half placed, and has not been whole since, whole that it was seen whole and has had bound
 	// members ever since.
 	partial, whole bool
+	// wholeOf is of how many members it was whole last.
+	wholeOf int
 	// wakes is when the members are tried that hold out for a place.
 	wakes time.Time
 	// there is how many members there were when they were counted last, less those that may have left since: no more than there are.
@@ -224,13 +229,16 @@ func (p *places) waitingOf(g gang) int {
 	return 0
 }
 
-// begun says whether some members of a gang have a place, and fewer than it needs.
+// begun says whether some members of a gang have a place, and fewer than it needs, or than it had when it was whole.
 func (p *places) begun(g gang, want int) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	r, ok := p.gangs[g]
 	if !ok {
 		return false
+	}
+	if r.whole { // those that it was made larger by since stand in line like others
+		want = min(want, r.wholeOf)
 	}
 	return r.placed() > 0 && r.placed() < want
 }
@@ -290,11 +298,26 @@ func (p *places) refused(g gang, on basis) string {
 	return r.refusal.reason
 }
 
-// turnAway makes a member the scout of its gang.
-func (p *places) turnAway(g gang, pod *corev1.Pod) {
+// turnAway makes a member the scout of its gang, of which those wait.
+func (p *places) turnAway(g gang, pod *corev1.Pod, waiting []*corev1.Pod) {
+	pools := sets.New[string]()
+	for _, member := range waiting {
+		pools.Insert(gpu.PodPool(member))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record(g).scout = nameOf(pod)
+	r := p.record(g)
+	r.scout, r.pools = nameOf(pod), pools
+}
+
+// poolsOf are the pools that members of a gang wait for, as far as that is known.
+func (p *places) poolsOf(g gang) sets.Set[string] {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if r, ok := p.gangs[g]; ok {
+		return r.pools
+	}
+	return nil
 }
 
 // dismiss has all members tried again if a pod is the scout, whom another plugin turns away: the others may be a gang

@@ -183,10 +183,14 @@ func (p *Plugin) Awaits(pod *corev1.Pod, lost bool) string {
 // HasTold reports whether others were told to leave for a pod.
 func (p *Plugin) HasTold(pod *corev1.Pod) bool { return p.notices.has(podAsPreemptor(pod).Key()) }
 
-// Tell reports whether a victim is told to leave for a pod, and stays for now. All are those that leave for it.
+// Tell reports whether a victim is told to leave for a pod, and stays for now; or for good, as the pod waits no more. All are those that leave for it.
 func (p *Plugin) Tell(ctx context.Context, preemptor, victim *corev1.Pod, all []*corev1.Pod) (stays bool, err error) {
 	by := podAsPreemptor(preemptor)
 	key := by.Key()
+	if there := p.living(nameOf(preemptor), preemptor.UID); there == nil || there.Spec.NodeName != "" { // it went while this was prepared
+		p.withdraw(key)
+		return true, nil
+	}
 	p.notices.telling.Lock() // it is asked of each victim at the same time
 	due := p.notices.isDue(key)
 	if due {

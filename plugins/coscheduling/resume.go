@@ -29,8 +29,8 @@ type resumptions struct {
 	seen sets.Set[types.UID]
 }
 
-// resumption is how many pods of one controller have left, and when the last of them has. noted are those that come in their place and
-// on which this is written: no more than have left.
+// resumption is how many pods of one controller have left, and when the last of them has. noted are those that come in their place: no more
+// than have left.
 type resumption struct {
 	pods  int
 	last  time.Time
@@ -66,11 +66,15 @@ func (r *resumptions) leave(pod *corev1.Pod, there bool, now time.Time) {
 	of.pods, of.last = of.pods+1, now
 }
 
-// gone forgets a pod that is not there any more.
-func (r *resumptions) gone(pod types.UID) {
+// gone forgets a pod that is not there any more. If it came in the place of another one, the next that comes does.
+func (r *resumptions) gone(pod *corev1.Pod) {
+	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen.Delete(pod)
+	r.seen.Delete(pod.UID)
+	if owner != nil && r.of[owner.UID] != nil {
+		r.of[owner.UID].noted.Delete(pod.UID)
+	}
 }
 
 // start notes that a pod has got a place, perhaps in the place of one that left.
@@ -88,32 +92,37 @@ func (r *resumptions) start(pod *corev1.Pod) {
 	}
 }
 
-// lastOf is when the last pod left that a pod may come in the place of, the zero time for none, and whether that is to be written on it.
-func (r *resumptions) lastOf(pod *corev1.Pod) (last time.Time, note bool) {
+// lastOf is when the last pod left that a pod comes in the place of, the zero time for none: of one controller as many come so as have left,
+// and no more. noted says that another leader has written it on the pod.
+func (r *resumptions) lastOf(pod *corev1.Pod, noted bool) time.Time {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if owner == nil || r.of[owner.UID] == nil {
-		return time.Time{}, false
+		return time.Time{}
 	}
 	of := r.of[owner.UID]
-	if of.noted.Len() < of.pods {
+	if noted || of.noted.Len() < of.pods {
 		of.noted.Insert(pod.UID)
 	}
-	return of.last, of.noted.Has(pod.UID)
+	if !of.noted.Has(pod.UID) {
+		return time.Time{}
+	}
+	return of.last
 }
 
 // resumes reports whether a pod comes in the place of one that left when it was told to, and sees to it that this is written on it.
 func (p *Plugin) resumes(pod *corev1.Pod) bool {
 	now := p.now()
 	if since := whenLeft(pod); !since.IsZero() {
+		p.resumptions.lastOf(pod, true)
 		return now.Sub(since) <= resumeWithin
 	}
-	since, note := p.resumptions.lastOf(pod)
+	since := p.resumptions.lastOf(pod, false)
 	if since.IsZero() || now.Sub(since) > resumeWithin {
 		return false
 	}
-	if note && p.notices.leads() {
+	if p.notices.leads() {
 		p.noteResumes(pod, since)
 	}
 	return true
@@ -171,7 +180,7 @@ func (p *Plugin) resume(before, after *corev1.Pod) {
 		}
 	}
 	if !there {
-		p.resumptions.gone(before.UID)
+		p.resumptions.gone(before)
 	}
 }
 

@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -160,5 +161,46 @@ func TestAStandbyKnowsWhoComesBackFirst(t *testing.T) {
 			}
 			l.noticed()
 		})
+	}
+}
+
+// TestAsManyComeBackFirstAsHaveLeft: of a controller of which one pod left after a notice one pod is tried before all others of its
+// priority ("as many as have left", docs/preemption.md), and not every pod that the controller has.
+func TestAsManyComeBackFirstAsHaveLeft(t *testing.T) {
+	l := newLab(t, 1)
+	l.answers()
+	l.TakeOver()
+	left := l.member("left", boundTo("n0"), func(pod *corev1.Pod) { pod.Labels = nil })
+	l.resumptions.leave(left, false, l.now())
+	first := 0
+	for i := range 20 {
+		made := l.member(fmt.Sprint("made-", i), func(pod *corev1.Pod) { pod.Labels = nil })
+		l.PreEnqueue(t.Context(), made)
+		if turn, ok := l.turns.of(made.UID); ok && turn.resumes {
+			first++
+		}
+	}
+	for !l.Settled() {
+		time.Sleep(time.Millisecond)
+	}
+	if first != 1 {
+		t.Errorf("%d pods come before all others of their priority where 1 has left", first)
+	}
+}
+
+// TestTheNextComesFirstWhereOneThatDidIsGone: it has not started, so the place of the one that left is still to be taken.
+func TestTheNextComesFirstWhereOneThatDidIsGone(t *testing.T) {
+	l := newLab(t, 1)
+	l.answers()
+	l.TakeOver()
+	made := func(name string) *corev1.Pod { return l.member(name, func(pod *corev1.Pod) { pod.Labels = nil }) }
+	l.resumptions.leave(made("left"), false, l.now())
+	first := made("first")
+	if !l.resumes(first) || l.resumes(made("second")) {
+		t.Fatal("not the first alone comes first")
+	}
+	l.goes("first")
+	if !l.resumes(made("third")) {
+		t.Error("none comes in its place")
 	}
 }

@@ -53,17 +53,17 @@ func (p *Plugin) adopt(key notice.Key, victims []*corev1.Pod) {
 		plan[pod.UID] = told
 	}
 	p.notices.begin(by, victims, plan, nil)
-	if !p.isExpected(by) {
+	if !p.isAwaited(by, true) {
 		p.withdraw(key)
 		return
 	}
 	p.look(key)
 }
 
-// isExpected reports whether a preemptor waits still, and its place is kept.
-func (p *Plugin) isExpected(by notice.Preemptor) bool {
+// isAwaited reports whether a preemptor is there and waits still, and if need be, whether its place is kept.
+func (p *Plugin) isAwaited(by notice.Preemptor, nominated bool) bool {
 	comes := func(pod *corev1.Pod) bool {
-		return lives(pod) && pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != ""
+		return lives(pod) && pod.Spec.NodeName == "" && (!nominated || pod.Status.NominatedNodeName != "")
 	}
 	if by.Group == "" {
 		pod := p.living(types.NamespacedName{Namespace: by.Namespace, Name: by.Pod}, by.UID)

@@ -108,6 +108,8 @@ func (p *Plugin) look(key notice.Key) {
 	switch now := p.now(); {
 	case due == nil:
 		p.notices.drop(key)
+	case until.IsZero() && !p.isAwaited(by, false): // it went before it was known that others leave for it
+		p.withdraw(key)
 	case until.IsZero():
 		p.rouse(by)
 		p.notices.arm(key, exhausted, func() { p.look(key) }) // what was to be done may have failed
@@ -174,7 +176,8 @@ func (p *Plugin) podMoves(before, after *corev1.Pod) {
 		return
 	}
 	for _, key := range p.keysOf(before) {
-		if wanted := before.Status.NominatedNodeName != "" || p.notices.placeOf(key, before.UID) != ""; isOver(before, after, wanted) {
+		wanted := key.UID == before.UID || before.Status.NominatedNodeName != "" || p.notices.placeOf(key, before.UID) != ""
+		if isOver(before, after, wanted) {
 			p.withdraw(key)
 		}
 	}

@@ -49,6 +49,7 @@ type Plugin struct {
 	quotas *follow.Quotas
 	handle fwk.Handle
 	pods   listersv1.PodLister
+	nodes  listersv1.NodeLister
 }
 
 // Factory returns what builds the plugin for each profile.
@@ -57,7 +58,8 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 		if err := deps.Quotas.Follow(handle); err != nil {
 			return nil, err
 		}
-		plugin := &Plugin{quotas: deps.Quotas, handle: handle, pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
+		core := handle.SharedInformerFactory().Core().V1()
+		plugin := &Plugin{quotas: deps.Quotas, handle: handle, pods: core.Pods().Lister(), nodes: core.Nodes().Lister()}
 		plugin.quotas.OnChange(plugin.wake)
 		return plugin, nil
 	}

@@ -1,6 +1,7 @@
 package gpuquota
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -17,7 +18,7 @@ import (
 //   - a pod with GPUs leaves that counts in a quota of the namespace, or that a node was kept for;
 //   - a pod has come to a node of the pool, which may have been kept for it, or does not go where it was to: that helps no pod
 //     whose namespace has all that it may;
-//   - a node of the pool comes, or changes its type;
+//   - a node of the pool comes, or changes its type, or goes to another pool with the pods on it;
 //   - the pod itself asks for something else.
 //
 // Of GPUQuotas that change [Plugin.wake] tells.
@@ -34,10 +35,16 @@ func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Qu
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if after == nil || gpu.PoolOf(after) != gpu.PodPool(pod) {
+	pool := gpu.PodPool(pod)
+	switch {
+	case after == nil:
+		return fwk.QueueSkip, nil
+	case before == nil:
+		return hint.QueueIf(gpu.PoolOf(after) == pool), nil
+	case gpu.PoolOf(before) != pool && gpu.PoolOf(after) != pool:
 		return fwk.QueueSkip, nil
 	}
-	return hint.QueueIf(before == nil || gpu.PoolOf(before) != gpu.PoolOf(after) || gpu.TypeOf(before) != gpu.TypeOf(after)), nil
+	return hint.QueueIf(gpu.PoolOf(before) != gpu.PoolOf(after) || gpu.TypeOf(before) != gpu.TypeOf(after)), nil
 }
 
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
@@ -47,13 +54,22 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	}
 	switch {
 	case after == nil && before != nil:
-		return hint.QueueIf(quota.WholeGPUs(before) > 0 && gpu.PodPool(before) == gpu.PodPool(pod) && p.leavesMore(before, pod)), nil
+		return hint.QueueIf(quota.WholeGPUs(before) > 0 && p.poolOf(before) == gpu.PodPool(pod) && p.leavesMore(before, pod)), nil
 	case after == nil:
 		return fwk.QueueSkip, nil
 	case after.UID == pod.UID:
 		return hint.QueueIf(before != nil && asksForOther(before, after)), nil
 	}
-	return hint.QueueIf(makesOthersYield(before, after) && gpu.PodPool(after) == gpu.PodPool(pod) && p.quotas.Of(pod).Over() == nil), nil
+	return hint.QueueIf(makesOthersYield(before, after) && (p.poolOf(after) == gpu.PodPool(pod) || before != nil && p.poolOf(before) == gpu.PodPool(pod)) && p.quotas.Of(pod).Over() == nil), nil
+}
+
+// poolOf is the pool in whose quotas a pod counts: that of the node that it is on, or that is kept for it, as far as it is known; else its own.
+func (p *Plugin) poolOf(pod *corev1.Pod) string {
+	node, err := p.nodes.Get(cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName))
+	if err != nil {
+		return gpu.PodPool(pod)
+	}
+	return gpu.PoolOf(node)
 }
 
 // makesOthersYield reports whether a pod has come to a node by which others may borrow, or goes to another one than was kept for it.

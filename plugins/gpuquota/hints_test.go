@@ -124,7 +124,7 @@ func TestANodeWakesAPod(t *testing.T) {
 		"one of another type now":    {before: node("default", "L4"), after: node("default", "T4"), want: fwk.Queue},
 		"one that joins the pool":    {before: node("other", "T4"), after: node("default", "T4"), want: fwk.Queue},
 		"one that is as it was":      {before: node("default", "T4"), after: node("default", "T4"), want: fwk.QueueSkip},
-		"one that leaves the pool":   {before: node("default", "T4"), after: node("other", "T4"), want: fwk.QueueSkip},
+		"one that leaves the pool":   {before: node("default", "T4"), after: node("other", "T4"), want: fwk.Queue},
 		"one that was never of ours": {before: node("other", "L4"), after: node("other", "T4"), want: fwk.QueueSkip},
 	}
 	for name, tc := range tests {
@@ -154,5 +154,38 @@ func TestWhoWaitsIsTriedWhenQuotasChange(t *testing.T) {
 	p.wake()
 	if len(h.tried) != 1 || h.tried[0] != "a/p-a" {
 		t.Errorf("%v are tried, want a/p-a", h.tried)
+	}
+}
+
+// TestWhatCountsByTheNodeWakesByTheNode: what a pod holds counts in the quotas of the pool of its node. So a pod that a quota keeps waiting is
+// woken when such a pod leaves, also one that names another pool, as one of another scheduler or on a node that was relabelled, and when the node goes to another pool.
+// Else it waits for the flush of every five minutes, which docs/scheduling.md says nothing waits for.
+func TestWhatCountsByTheNodeWakesByTheNode(t *testing.T) {
+	plugin, h := newPlugin(t)
+	nodes, pods := h.factory.Core().V1().Nodes().Informer().GetIndexer(), h.factory.Core().V1().Pods().Informer().GetIndexer()
+	node := fixture.Node("n").GPUs(8, "T4").Obj() // of the pool default
+	foreign := on("n", podIn("b", func(b *fixture.PodBuilder) { b.GPUs(8).Pool("elsewhere") }))
+	waits := podIn("a")
+	for _, err := range []error{nodes.Add(node), pods.Add(foreign), pods.Add(waits)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, status := plugin.PreFilter(t.Context(), nil, waits, nil); status.Code() != fwk.UnschedulableAndUnresolvable {
+		t.Fatalf("it does not wait for its quota: %v", status)
+	}
+	if got, err := plugin.afterPodChange(klog.Background(), waits, foreign, nil); err != nil || got != fwk.Queue {
+		t.Errorf("a pod leaves that counts in its quota: %v, %v, want it woken", got, err)
+	}
+	moved := node.DeepCopy()
+	moved.Labels[names.LabelPool] = "other"
+	if got, err := afterNodeChange(klog.Background(), waits, node, moved); err != nil || got != fwk.Queue {
+		t.Errorf("the node of a pod that counts in its quota goes to another pool: %v, %v, want it woken", got, err)
+	}
+	if err := nodes.Update(moved); err != nil {
+		t.Fatal(err)
+	}
+	if plugin.quotas.Of(waits).Over() != nil {
+		t.Error("its quota has no room even so")
 	}
 }
