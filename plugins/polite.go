@@ -27,6 +27,9 @@ func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling
 			return err
 		}
 		err := evict(ctx, on, preemptor, victim, plugin)
+		if err == nil {
+			gangs.CountEviction()
+		}
 		if err == nil && isGone(own.Evaluator.PodLister, victim) {
 			own.Evaluator.Handler.Activate(klog.FromContext(ctx), map[string]*corev1.Pod{preemptor.Name: preemptor})
 		}
@@ -34,6 +37,7 @@ func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling
 	}
 	own.Evaluator.Interface = patient{Interface: own.Evaluator.Interface, gangs: gangs}
 	countOnce()
+	gangs.OnEvictions(func(count int) { victims.own.Observe(float64(count)) })
 }
 
 // isGone reports whether the informers know already that a victim has left. The queue was told then, perhaps while it held the preemptor
@@ -44,10 +48,11 @@ func isGone(pods listersv1.PodLister, victim *corev1.Pod) bool {
 	return err != nil || now.UID != victim.UID
 }
 
-// victims is the metric of those whom preemption has selected, in this process. again says that those of the next selection were
+// victims is the metric of those whom preemption has selected, in this process; own is as kube-scheduler made it, for those who leave for gangs. again says that those of the next selection were
 // told before, and have been counted by that.
 var victims struct {
 	once  sync.Once
+	own   componentmetrics.ObserverMetric
 	again atomic.Bool
 }
 
@@ -55,6 +60,7 @@ var victims struct {
 // and once to be evicted. It counts within the attempt of the preemptor, of which there is one at a time.
 func countOnce() {
 	victims.once.Do(func() {
+		victims.own = metrics.PreemptionVictims.ObserverMetric
 		metrics.PreemptionVictims.ObserverMetric = uncountedAgain{metrics.PreemptionVictims.ObserverMetric}
 	})
 }

@@ -59,6 +59,7 @@ func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemp
 			gone, err = p.sendOff(ctx, g, move, members, preemptor, isRefusal)
 		}
 		p.departures.end(move.victims, gone.Has, p.now())
+		p.countVictims(gone.Len())
 		if err != nil {
 			logger.Error(err, "Could not make room for a gang, which is tried once more")
 			p.fallBack(g, move, members)
@@ -261,6 +262,7 @@ func (p *Plugin) writeNomination(ctx context.Context, pod *corev1.Pod, node stri
 func (p *Plugin) evict(ctx context.Context, victim *corev1.Pod, why farewell) error {
 	if waits := p.handle.GetWaitingPod(victim.UID); waits != nil {
 		waits.Reject(Name, "preempted")
+		evictions.WithLabelValues(why.counts).Inc()
 		return nil
 	}
 	if err := p.sayWhy(ctx, victim, why); err != nil {
@@ -272,6 +274,9 @@ func (p *Plugin) evict(ctx context.Context, victim *corev1.Pod, why farewell) er
 	})
 	if err != nil && !p.isGone(ctx, victim, err) {
 		return fmt.Errorf("evicting pod %s: %w", klog.KObj(victim), err)
+	}
+	if err == nil {
+		evictions.WithLabelValues(why.counts).Inc()
 	}
 	p.tellEvicted(victim, why)
 	return nil

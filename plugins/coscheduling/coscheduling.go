@@ -87,6 +87,8 @@ type Plugin struct {
 	thrift   thrift
 	// alone says that something has been kept of a pod without a gang.
 	alone atomic.Bool
+	// onEvictions is told of those that leave together, nil for none.
+	onEvictions func(victims int)
 	// writing is how many gangs have something written for them.
 	writing atomic.Int32
 }
@@ -158,6 +160,7 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	if err != nil {
 		return nil, err
 	}
+	registerMetrics()
 	if err := deps.Ledger.Follow(ctx, handle); err != nil {
 		return nil, err
 	}

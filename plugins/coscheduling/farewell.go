@@ -15,9 +15,11 @@ import (
 // All that a pod is told that is to leave its node is in this file: the condition and the event of one that goes, and the event of one
 // that has time to save its work, or may stay. What gpuctl makes of that is in pkg/diagnosis and pkg/inventory.
 
-// farewell is why a pod is evicted: the reason of its condition DisruptionTarget and of its event, for which pod, and in words.
+// farewell is why a pod is evicted: the reason of its condition DisruptionTarget and of its event, what it is counted by, for which pod, and
+// in words.
 type farewell struct {
 	condition, event string
+	counts           string
 	by               *corev1.Pod
 	note             string
 }
@@ -27,16 +29,17 @@ const reasonIncomplete = "IncompleteGang"
 
 // preempted is what those are told who leave for a gang, or for a pod alone, which they have borrowed their GPUs from.
 func preempted(g gang, by *corev1.Pod) farewell {
-	note := "preempted by the gang of pod " + by.Name
+	note, counts := "preempted by the gang of pod "+by.Name, forGang
 	if g.isAlone() {
+		counts = forQuota
 		note = "preempted by pod " + by.Name + ", whose namespace is guaranteed the GPUs"
 	}
-	return farewell{condition: corev1.PodReasonPreemptionByScheduler, event: "Preempted", by: by, note: note}
+	return farewell{condition: corev1.PodReasonPreemptionByScheduler, event: "Preempted", counts: counts, by: by, note: note}
 }
 
 // dissolved is what the members of half a gang are told, which end as there is no room for another member.
 func dissolved(without *corev1.Pod) farewell {
-	return farewell{condition: reasonIncomplete, event: "Dissolved", by: without,
+	return farewell{condition: reasonIncomplete, event: "Dissolved", counts: forHalf, by: without,
 		note: "ended since there is no room for pod " + without.Name + " and its gang starts as a whole or not at all"}
 }
 
