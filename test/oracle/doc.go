@@ -1,7 +1,7 @@
 // Package oracle judges a scheduler by what it did: it replays all changes of pods and nodes in the order in which the
 // API server stored them, and holds the promises of placement against the state after each one.
 //
-// [Watch] records the changes; [Check] and [Lost] judge them by pod, [Doubled] and [Tears] by job and gang. The judgement is
+// [Watch] records the changes; [Check] and [Lost] judge them by pod, [Doubled] and [Tears] by job and gang, [InVain] by whom pods left for. The judgement is
 // pure and shares no arithmetic with the scheduler: from pkg/gpu it takes the formats of annotations and nothing of how cards
 // are counted or chosen.
 package oracle
@@ -23,7 +23,7 @@ import (
 type Event struct {
 	// Revision is the store's, which all objects share.
 	Revision int64
-	// Seen is when the recorder got to know of it. No rule depends on it; how long something lasted is told by it.
+	// Seen is when the recorder got to know of it. No rule of placement depends on it; how long something lasted is told by it.
 	Seen time.Time
 	// Type is Added, Modified or Deleted.
 	Type watch.EventType
@@ -94,6 +94,8 @@ const (
 	LostPod Rule = "the pod is lost"
 	// Twice: of a Job, each member is run by one pod.
 	Twice Rule = "two pods stood for one member of a job"
+	// Vain: who leaves for others makes room for them.
+	Vain Rule = "pods left for others, and none of those started in their place"
 )
 
 // Violation is a broken rule, at the first revision at which it was broken.
