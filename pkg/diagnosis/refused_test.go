@@ -19,9 +19,9 @@ func TestARefusalComesFirst(t *testing.T) {
 		full    bool
 		also    reason.Cause
 	}{
-		"at its binding":                      {verdict: told},
-		"at its binding, and it is full now":  {verdict: told, full: true, also: reason.Busy},
-		"before the last attempt, as it says": {verdict: "0/1 nodes are available: 1 Insufficient cpu. " + told, full: true, also: reason.Busy},
+		"at its binding":                                    {verdict: told},
+		"at its binding, and it is full now":                {verdict: told, full: true, also: reason.Busy},
+		"before the last attempt, as it says":               {verdict: "0/1 nodes are available: 1 Insufficient cpu. " + told, full: true, also: reason.Busy},
 		"before the last attempt, and there is room by now": {verdict: "0/1 nodes are available: 1 Insufficient cpu. " + told},
 	} {
 		t.Run(name, func(t *testing.T) {

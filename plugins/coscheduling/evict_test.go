@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -392,17 +391,5 @@ func TestMembersAreNominatedTogether(t *testing.T) {
 	l.member("b")
 	if _, evicted, nominated := l.refuse(first); len(evicted) > 0 || len(nominated) == 0 || !slices.ContainsFunc(nominated, func(to string) bool { return strings.HasPrefix(to, "b n") }) {
 		t.Errorf("%v are evicted, members are nominated: %v", evicted, nominated)
-	}
-}
-
-// ofApp has a pod belong to an application that a PodDisruptionBudget knows, and ask for so many GPUs.
-func ofApp(app string, gpus int64) func(*corev1.Pod) {
-	return func(pod *corev1.Pod) {
-		amount := *resource.NewQuantity(gpus, resource.DecimalSI)
-		pod.Labels["app"] = app
-		pod.Spec.Containers[0].Resources.Limits[names.ResourceGPU] = amount
-		if pod.Spec.Containers[0].Resources.Requests != nil {
-			pod.Spec.Containers[0].Resources.Requests[names.ResourceGPU] = amount
-		}
 	}
 }
