@@ -91,7 +91,7 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 	out := make([]JobDetail, len(jobs))
 	for i, job := range jobs {
 		key := jobKey{namespace: job.Namespace, kind: job.Kind, name: job.Name}
-		uids := map[types.UID]bool{job.Object.UID: true}
+		uids, nodes := map[types.UID]bool{job.Object.UID: true}, map[types.UID]string{}
 		out[i].Job = job
 		for j := range sets {
 			if owner, _ := keyOf(&sets[j].ObjectMeta); owner == key {
@@ -100,7 +100,7 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 		}
 		for j := range objects.Pods {
 			if owner, _ := keyOf(&objects.Pods[j].ObjectMeta); owner == key {
-				uids[objects.Pods[j].UID] = true
+				uids[objects.Pods[j].UID], nodes[objects.Pods[j].UID] = true, objects.Pods[j].Spec.NodeName
 				out[i].holding(&objects.Pods[j])
 			}
 		}
@@ -110,7 +110,7 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 				out[i].Services = append(out[i].Services, buildService(&services[j]))
 			}
 		}
-		out[i].Events = buildEvents(objects.Events, uids)
+		out[i].Events = buildEvents(objects.Events, uids, nodes)
 		out[i].Past = pastEvents(objects.Events, out[i].Events, uids)
 		out[i].describe(objects)
 	}
@@ -183,11 +183,19 @@ func buildService(service *corev1.Service) Service {
 	return out
 }
 
-// buildEvents merges the events of the objects with these UIDs, the oldest first.
-func buildEvents(events []corev1.Event, uids map[types.UID]bool) []Event {
+// agentName is the component that tells in events of the pods of its node.
+const agentName = "gpu-agent"
+
+// buildEvents merges the events of the objects with these UIDs, the oldest first. nodes are where pods are: what the agent of
+// another node tells of one is left out, as no agent knows of it, and whoever took a node over may tell anything.
+func buildEvents(events []corev1.Event, uids map[types.UID]bool, nodes map[types.UID]string) []Event {
 	var out []Event
 	for i := range events {
-		if e := &events[i]; uids[e.InvolvedObject.UID] {
+		e := &events[i]
+		if node, isPod := nodes[e.InvolvedObject.UID]; isPod && e.Source.Component == agentName && e.Source.Host != node {
+			continue
+		}
+		if uids[e.InvolvedObject.UID] {
 			out = append(out, buildEvent(e))
 		}
 	}

@@ -306,6 +306,11 @@ func TestWhatAnAgentMayNot(t *testing.T) {
 	}
 }
 
+func changed(event *corev1.Event, change func(*corev1.Event)) *corev1.Event {
+	change(event)
+	return event
+}
+
 // checkEvents tries what an agent of node own may tell in events.
 func checkEvents(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
@@ -320,10 +325,22 @@ func checkEvents(t *testing.T, client kubernetes.Interface) {
 		event *corev1.Event
 		may   bool
 	}{
-		"of its own":         {event("gpu-agent", "own", "Pod"), true},
-		"of another node":    {event("gpu-agent", "other", "Pod"), false},
-		"of kubelet":         {event("kubelet", "own", "Pod"), false},
-		"about another kind": {event("gpu-agent", "own", "Job"), false},
+		"of its own":                    {event("gpu-agent", "own", "Pod"), true},
+		"of another node":               {event("gpu-agent", "other", "Pod"), false},
+		"of kubelet":                    {event("kubelet", "own", "Pod"), false},
+		"about another kind":            {event("gpu-agent", "own", "Job"), false},
+		"that reports as the scheduler": {changed(event("gpu-agent", "own", "Pod"), func(e *corev1.Event) { e.ReportingController = names.SchedulerName }), false},
+		"that reports as itself": {changed(event("gpu-agent", "own", "Pod"), func(e *corev1.Event) {
+			e.ReportingController, e.ReportingInstance = "gpu-agent", "own"
+		}), true},
+		"that reports as another node's": {changed(event("gpu-agent", "own", "Pod"), func(e *corev1.Event) { e.ReportingInstance = "other" }), false},
+		"in the scheduler's words":       {changed(event("gpu-agent", "own", "Pod"), func(e *corev1.Event) { e.Reason = "FailedScheduling" }), false},
+		"of an eviction": {changed(event("gpu-agent", "own", "Pod"), func(e *corev1.Event) {
+			e.Reason, e.Related = "Preempted", &corev1.ObjectReference{Kind: "Pod", Namespace: "other", Name: "victim"}
+		}), false},
+		"that names another pod beside": {changed(event("gpu-agent", "own", "Pod"), func(e *corev1.Event) {
+			e.Related = &corev1.ObjectReference{Kind: "Pod", Namespace: "other", Name: "victim"}
+		}), false},
 	} {
 		if _, err := client.CoreV1().Events(metav1.NamespaceDefault).Create(t.Context(), tc.event, metav1.CreateOptions{}); (err == nil) != tc.may {
 			t.Errorf("an event %s: error %v", name, err)
