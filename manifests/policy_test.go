@@ -62,7 +62,7 @@ func TestThePoliciesKnowTheSchedulerAndItsAnnotations(t *testing.T) {
 // the scheduler goes by.
 func TestThePoliciesOnPodsExemptTheSame(t *testing.T) {
 	var first *metav1.LabelSelector
-	for _, file := range []string{"policy/pods.yaml", "policy/hostpaths.yaml", "policy/access.yaml", "policy/stay.yaml", "policy/neighbours.yaml", "controller/poolaccess.yaml"} {
+	for _, file := range []string{"policy/pods.yaml", "policy/hostpaths.yaml", "policy/access.yaml", "policy/stay.yaml", "policy/neighbours.yaml", "controller/poolaccess.yaml", "controller/claims.yaml"} {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy
 		read(t, file, 0, &policy)
 		var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
@@ -98,6 +98,7 @@ func TestThePoliciesKnowOurNames(t *testing.T) {
 		"policy/access.yaml":    {names.LabelPool, names.DefaultPool, names.SchedulerName, names.ResourceGPU, names.ResourceSharedGPU, names.ResourceMIGPrefix},
 		"controller/poolaccess.yaml": {names.LabelPool, names.DefaultPool, names.SchedulerName, names.ResourceGPU, names.ResourceSharedGPU,
 			names.ResourceMIGPrefix, strings.TrimSuffix(names.PriorityClassHigh, "high")},
+		"controller/claims.yaml": {names.AnnotationOtherDeviceClasses},
 		"policy/nodes.yaml":      {names.GroupName + "/"},
 		"policy/namespaces.yaml": {names.LabelPolicy},
 	} {

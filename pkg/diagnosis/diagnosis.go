@@ -55,6 +55,7 @@ func (f *Facts) Record(records []explain.Record) {
 // unknownSpace is a namespace of which nothing was read.
 var unknownSpace = snapshot.Snapshot{Unread: []snapshot.Part{
 	snapshot.PartNamespace, snapshot.PartQuotas, snapshot.PartLimitRanges, snapshot.PartClaims, snapshot.PartPriorityClasses, snapshot.PartPodGroups,
+	snapshot.PartDeviceClaims, snapshot.PartDevices,
 }}
 
 // seesNodes reports whether the user may read nodes and who is on them.

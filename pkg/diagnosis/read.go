@@ -124,7 +124,7 @@ func claimsOf(pods []corev1.Pod) []string {
 // mostVolumes is how many volumes of a job are read.
 const mostVolumes = 8
 
-// readSpace reads what the namespace of a job holds beside it, as far as the user may: up to six requests, and one for each
+// readSpace reads what the namespace of a job holds beside it, as far as the user may: up to ten requests, and one for each
 // of the first volumes that the job's claims are bound to.
 func readSpace(ctx context.Context, client kubernetes.Interface, namespace string, f *Facts) (*snapshot.Snapshot, error) {
 	scope, pods := snapshot.Scope{Namespace: namespace}, allPods(f)
@@ -134,6 +134,10 @@ func readSpace(ctx context.Context, client kubernetes.Interface, namespace strin
 	}
 	if at := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[names.LabelPodGroup] != "" }); at >= 0 {
 		wants = append(wants, snapshot.PodGroup(namespace, pods[at].Labels[names.LabelPodGroup]).IfAllowed())
+	}
+	if claimDevices(pods) {
+		wants = append(wants, snapshot.DeviceClaims(scope).IfAllowed(), snapshot.DeviceClaimTemplates(scope).IfAllowed(),
+			snapshot.DeviceClasses().IfAllowed(), snapshot.ResourceSlices().IfAllowed())
 	}
 	claims := claimsOf(pods)
 	if len(claims) > 0 {

@@ -41,7 +41,7 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	if isDown {
 		return append(one(stopped), lasting(out)...), nil
 	}
-	if condition.Reason == "" && !f.Simulated && !waitsForVolume(out) {
+	if condition.Reason == "" && !f.Simulated && !isHeldBack(out) {
 		return append(one(turn(f)), standing(out)...), misses
 	}
 	return out, misses
@@ -81,6 +81,13 @@ func searched(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, []NearMiss)
 		out = append(out, claims...)
 	} else {
 		out = append(out, findings(verdict, f.Job.Namespace, reason.OfClaims)...)
+	}
+	claimed := s.devices()
+	if slices.ContainsFunc(claimed, func(f Finding) bool { return f.Cause == reason.DeviceClaimMissing }) {
+		return append(out, claimed...), nil // the scheduler does not look at nodes before
+	}
+	if out = append(out, claimed...); len(claimed) > 0 {
+		verdict = "" // it says that devices are not free, as if waiting would help
 	}
 	if !f.seesNodes() {
 		return slices.Concat(out, unread(f, verdict, len(out) > 0 || verdict == "")), nil
@@ -132,9 +139,12 @@ func (s *search) onNodes(verdict string) ([]Finding, []NearMiss) {
 	return blocked, s.nearMisses()
 }
 
-// waitsForVolume reports whether the scheduler has chosen a node already.
-func waitsForVolume(findings []Finding) bool {
-	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Cause == reason.VolumeUnbound || f.Cause == reason.MalformedRequest })
+// isHeldBack reports whether the scheduler has nothing to look at, or has chosen a node already.
+func isHeldBack(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool {
+		return f.Cause == reason.VolumeUnbound || f.Cause == reason.MalformedRequest || f.Cause == reason.DeviceClaimMissing ||
+			f.Cause == reason.DeviceClaim && f.Never
+	})
 }
 
 func malformed(pod *corev1.Pod, text string) Finding {

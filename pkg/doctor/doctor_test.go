@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -235,6 +236,20 @@ func TestExamine(t *testing.T) {
 				f.Nodes = append(f.Nodes, node("n3", "8", map[string]string{"g8s.host/gpu-typ": "x", "g8s.host/pol": "y", "g8s.host/team": "z"}))
 			},
 			want: map[string]finding{"labels of nodes": {Warning, "label g8s.host/gpu-typ is not read, g8s.host/gpu-type is (n3); label g8s.host/pol is not read, g8s.host/pool is (n3)"}},
+		},
+		"a node whose GPUs are for claims": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes, node("dra-1", "0", map[string]string{names.LabelGPUType: "A100-80G", names.LabelPool: "training"}))
+				f.ResourceSlices = []resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.nvidia.com", NodeName: ptr.To("dra-1"), Devices: make([]resourcev1.Device, 8)}}}
+			},
+			want: map[string]finding{"device plugin": {Warning, "2 nodes offer GPUs, and those of these are for claims alone (ResourceClaims, driver gpu.nvidia.com), which no GPUQuota counts: dra-1"}},
+		},
+		"a node whose claims are of something else": {
+			change: func(f *Facts) {
+				f.Nodes = append(f.Nodes, node("dra-1", "0", map[string]string{names.LabelGPUType: "A100-80G", names.LabelPool: "training"}))
+				f.ResourceSlices = []resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{Driver: "dra.net", NodeName: ptr.To("dra-1"), Devices: make([]resourcev1.Device, 8)}}}
+			},
+			want: map[string]finding{"device plugin": {Failed, "labelled with GPUs but offering none: dra-1"}},
 		},
 		"another scheduler gives GPUs away": {
 			change: func(f *Facts) {

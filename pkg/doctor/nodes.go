@@ -15,19 +15,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// devicePlugin looks for nodes whose labels promise GPUs that the node does not offer.
+// devicePlugin looks for nodes whose labels promise GPUs that the node does not offer, but to claims.
 func (f *Facts) devicePlugin() Check {
 	const name = "device plugin"
 	if check, unread := f.unread(name, snapshot.PartNodes); unread {
 		return check
 	}
-	var silent []string
-	offering := 0
+	var silent, claimed []string
+	offering, drivers := 0, f.gpuDrivers()
 	for i := range f.Nodes {
 		node := &f.Nodes[i]
 		switch {
 		case offersGPUs(node):
 			offering++
+		case drivers[node.Name] != "":
+			claimed = append(claimed, node.Name)
 		case promisesGPUs(node):
 			silent = append(silent, node.Name)
 		}
@@ -38,6 +40,12 @@ func (f *Facts) devicePlugin() Check {
 			Name: name, Status: Failed, Text: phrase.Of("labelled with GPUs but offering none: %s", some(silent)),
 			Advice: phrase.Of("the device plugin or the driver is down there: kubectl describe node %s and the logs of its nvidia-device-plugin pod", silent[0]),
 		}
+	case len(claimed) > 0:
+		return Check{
+			Name: name, Status: Warning, Text: phrase.Of("%d nodes offer GPUs, and those of these are for claims alone (ResourceClaims, driver %s), which no GPUQuota counts: %s",
+				offering, drivers[slices.Min(claimed)], some(claimed)),
+			Advice: phrase.Of("jobs of gpuctl get no GPU there: run NVIDIA's device plugin or gpu-agent on these nodes instead of the driver for claims, or leave them to pods with claims (docs/quotas.md)"),
+		}
 	case offering == 0:
 		return Check{
 			Name: name, Status: Failed, Text: phrase.Of("no node offers %s", names.ResourceGPU),
@@ -45,6 +53,18 @@ func (f *Facts) devicePlugin() Check {
 		}
 	}
 	return Check{Name: name, Status: OK, Text: phrase.Of("%d nodes offer GPUs", offering)}
+}
+
+// gpuDrivers are the drivers that offer GPUs to claims, by node, as far as that may be read.
+func (f *Facts) gpuDrivers() map[string]string {
+	out := map[string]string{}
+	for i := range f.ResourceSlices {
+		spec := &f.ResourceSlices[i].Spec
+		if spec.NodeName != nil && len(spec.Devices) > 0 && strings.HasPrefix(spec.Driver, "gpu.") {
+			out[*spec.NodeName] = spec.Driver
+		}
+	}
+	return out
 }
 
 func offersGPUs(node *corev1.Node) bool {

@@ -59,7 +59,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, no
 	group.Go(func() (err error) {
 		read, err = snapshot.Read(ctx, client, snapshot.PriorityClasses().IfAllowed(), snapshot.Lease().IfAllowed(),
 			snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
-			snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed(),
+			snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed(), snapshot.ResourceSlices().IfAllowed(),
 			snapshot.Namespaces().Or(snapshot.Namespace(namespace).IfAllowed()))
 		return err
 	})

@@ -123,6 +123,8 @@ const (
 	DeviceClaim          Cause = "DeviceClaim"
 	// RefusedAtBinding is a pod that lost its place after a node was found for it.
 	RefusedAtBinding Cause = "RefusedAtBinding"
+	// DeviceClaimMissing is a claim of devices that is not there, or not made yet of its template.
+	DeviceClaimMissing Cause = "DeviceClaimMissing"
 	// KeptWhole is about idle nodes that only pods which take a whole one get.
 	KeptWhole Cause = "KeptWhole"
 	// PromisedToFirst is about room that a job which comes first was promised, WaitingForPromise that job.

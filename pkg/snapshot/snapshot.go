@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,11 @@ type Snapshot struct {
 	SpotPools       []names.SpotPool
 	GPUReservations []names.GPUReservation
 	GPUQuotas       []names.GPUQuota
+	// DeviceClaims, DeviceClaimTemplates, DeviceClasses and ResourceSlices are Kubernetes' own way to devices (DRA).
+	DeviceClaims         []resourcev1.ResourceClaim
+	DeviceClaimTemplates []resourcev1.ResourceClaimTemplate
+	DeviceClasses        []resourcev1.DeviceClass
+	ResourceSlices       []resourcev1.ResourceSlice
 	// PodGroups are names: a Go type would bind gpuctl to one scheduler.
 	PodGroups []string
 	// Gangs are what PodGroups say of their members.
@@ -89,6 +95,8 @@ const (
 	PartSpotPools       Part = "SpotPools"
 	PartGPUReservations Part = "GPUReservations"
 	PartGPUQuotas       Part = "GPUQuotas"
+	PartDeviceClaims    Part = "claims of devices"
+	PartDevices         Part = "devices that can be claimed"
 	PartLease           Part = "the scheduler's lease"
 	// PartPolicies and PartRecords are read elsewhere, and hidden like the others.
 	PartPolicies Part = "admission policies"

@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clients "k8s.io/client-go/kubernetes"
@@ -25,6 +26,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/doctor"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/clustertest"
+	"g8s.host/gpu-scheduler/test/fixture"
 )
 
 var kubernetes = flag.String("kubernetes", "", "The version of Kubernetes that hack/compat.sh has built, such as 1.34; the sandbox's own without it")
@@ -97,6 +99,51 @@ func TestAJobGetsItsCards(t *testing.T) {
 		}
 		return false, nil
 	})
+}
+
+// TestAClaimGetsItsDevices has a claim made of its template, given devices of the node that has them, and its pod bound there: newer
+// API servers ask for rights of their own for that.
+func TestAClaimGetsItsDevices(t *testing.T) {
+	e := cluster.NewEnv(t)
+	const driver = "gpu.example.com"
+	node := cluster.Fleet.Groups[0].NamePrefix + "-01"
+	resources := cluster.Client.ResourceV1()
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: resourcev1.DeviceClassSpec{
+		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}}},
+	}}
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node + "-gpus"}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: driver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
+	}}
+	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "two"}, Spec: resourcev1.ResourceClaimTemplateSpec{
+		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
+			{Name: "gpus", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: driver, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 2}},
+		}}},
+	}}
+	pod := fixture.Pod("claims").Obj()
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimTemplateName: &template.Name}}
+	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpus"}}
+	_, classErr := resources.DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{})
+	_, sliceErr := resources.ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{})
+	_, templateErr := resources.ResourceClaimTemplates(e.Namespace).Create(t.Context(), template, metav1.CreateOptions{})
+	_, podErr := cluster.Client.CoreV1().Pods(e.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err := errors.Join(classErr, sliceErr, templateErr, podErr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = resources.ResourceSlices().Delete(context.Background(), slice.Name, metav1.DeleteOptions{})
+		_ = resources.DeviceClasses().Delete(context.Background(), class.Name, metav1.DeleteOptions{})
+	})
+	e.Eventually("the pod to be bound to the node with its devices", func(ctx context.Context) (bool, error) {
+		got, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		return err == nil && got.Spec.NodeName == node, err
+	})
+	claims, err := resources.ResourceClaims(e.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(claims.Items) != 1 {
+		t.Fatalf("%d claims were made, want 1 (%v)", len(claims.Items), err)
+	}
+	if status := claims.Items[0].Status; status.Allocation == nil || len(status.Allocation.Devices.Results) != 2 || len(status.ReservedFor) != 1 {
+		t.Errorf("the claim has the status %+v, want two devices for one pod", status)
+	}
 }
 
 func TestAGangStartsWhole(t *testing.T) {

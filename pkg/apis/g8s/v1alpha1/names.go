@@ -282,6 +282,9 @@ const (
 	AnnotationCancelledAt = "g8s.host/cancelled-at"
 	// AnnotationReplicas, on a paused or cancelled Deployment, is the number of replicas it had before.
 	AnnotationReplicas = "g8s.host/replicas"
+	// AnnotationOtherDeviceClasses, on a GPUQuota, names the DeviceClasses that are of no GPUs, separated by spaces: its namespaces
+	// may have claims of these alone, as it counts none.
+	AnnotationOtherDeviceClasses = "g8s.host/other-device-classes"
 )
 
 // PriorityClasses of jobs. They ship with the manifests; gpuctl never creates them.

@@ -1,0 +1,241 @@
+package diagnosis
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// claimDevices reports whether pods have ResourceClaims.
+func claimDevices(pods []corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 })
+}
+
+// devices tells which of the pod's claims of devices are not there yet, and which no node can serve, as the cluster shows them.
+func (s *search) devices() []Finding {
+	space := s.facts.Space
+	if !space.Has(snapshot.PartDeviceClaims) {
+		return nil
+	}
+	var out []Finding
+	for i := range s.request.Pod.Spec.ResourceClaims {
+		if finding, ok := s.device(&s.request.Pod.Spec.ResourceClaims[i]); ok {
+			out = append(out, finding)
+		}
+	}
+	return out
+}
+
+// device tells what is wrong with one claim.
+func (s *search) device(of *corev1.PodResourceClaim) (Finding, bool) {
+	space := s.facts.Space
+	name, made := claimName(s.request.Pod, of)
+	if !made {
+		return s.unmade(of)
+	}
+	if name == "" { // the template makes none
+		return Finding{}, false
+	}
+	at := slices.IndexFunc(space.DeviceClaims, func(c resourcev1.ResourceClaim) bool { return c.Name == name })
+	switch {
+	case at < 0:
+		return Finding{Cause: reason.DeviceClaimMissing, Says: phrase.Of("the namespace has no ResourceClaim %s", name),
+			Steps: []Step{{Action: reason.CreateObject, Kind: "ResourceClaim", Name: name, Says: phrase.Of("create the ResourceClaim %s, or correct its name", name)}}}, true
+	case space.DeviceClaims[at].DeletionTimestamp != nil:
+		return Finding{Cause: reason.DeviceClaimMissing, Says: phrase.Of("the ResourceClaim %s is being deleted", name),
+			Steps: []Step{{Action: reason.CreateObject, Kind: "ResourceClaim", Name: name, Says: phrase.Of("create it again when it is gone")}}}, true
+	case space.DeviceClaims[at].Status.Allocation != nil:
+		return Finding{}, false
+	}
+	return s.unserved(name, &space.DeviceClaims[at].Spec)
+}
+
+// claimName is the claim that a pod's entry stands for; made says that it has been made, "" that none is needed.
+func claimName(pod *corev1.Pod, of *corev1.PodResourceClaim) (name string, made bool) {
+	if of.ResourceClaimName != nil {
+		return *of.ResourceClaimName, true
+	}
+	for _, status := range pod.Status.ResourceClaimStatuses {
+		if status.Name != of.Name {
+			continue
+		}
+		if status.ResourceClaimName == nil {
+			return "", true
+		}
+		return *status.ResourceClaimName, true
+	}
+	return "", false
+}
+
+// unmade is about a claim that is to be made of a template.
+func (s *search) unmade(of *corev1.PodResourceClaim) (Finding, bool) {
+	if of.ResourceClaimTemplateName == nil {
+		return Finding{}, false
+	}
+	template := *of.ResourceClaimTemplateName
+	at := slices.IndexFunc(s.facts.Space.DeviceClaimTemplates, func(t resourcev1.ResourceClaimTemplate) bool { return t.Name == template })
+	if at < 0 {
+		return Finding{Cause: reason.DeviceClaimMissing, Says: phrase.Of("the namespace has no ResourceClaimTemplate %s, of which the claim %s is to be made", template, of.Name),
+			Steps: []Step{{Action: reason.CreateObject, Kind: "ResourceClaimTemplate", Name: template, Says: phrase.Of("create the ResourceClaimTemplate %s, or correct its name", template)}}}, true
+	}
+	if finding, never := s.unserved(template, &s.facts.Space.DeviceClaimTemplates[at].Spec.Spec); never {
+		return finding, true
+	}
+	events := "kubectl describe pod " + s.request.Pod.Name + " -n " + s.request.Pod.Namespace
+	return Finding{Cause: reason.DeviceClaimMissing, Says: phrase.Of("the claim %s of the pod has not been made of ResourceClaimTemplate %s yet, and the scheduler does not look at the pod before", of.Name, template),
+		Steps: []Step{
+			waiting("wait some seconds: kube-controller-manager makes it"),
+			{Action: reason.StartControllers, Command: events, Says: phrase.Of("if it lasts, see what refuses it: %s; or ask the administrators whether kube-controller-manager runs its resourceclaim-controller", events)},
+		}}, true
+}
+
+// unserved tells that no node has the devices that a claim asks for, however empty it is. It reports false where one may have them:
+// what is told of devices that their selectors take is never fewer than there are.
+func (s *search) unserved(name string, spec *resourcev1.ResourceClaimSpec) (Finding, bool) {
+	if !s.facts.Space.Has(snapshot.PartDevices) {
+		return Finding{}, false
+	}
+	for i := range spec.Devices.Requests {
+		request := &spec.Devices.Requests[i]
+		asked := alternatives(request)
+		if len(asked) == 0 {
+			continue
+		}
+		verdicts := make([]*Finding, len(asked))
+		for j := range asked {
+			verdicts[j] = s.unservedBy(name, &asked[j])
+		}
+		if !slices.Contains(verdicts, nil) {
+			return *verdicts[len(verdicts)-1], true // the last resort is the least that would do
+		}
+	}
+	return Finding{}, false
+}
+
+// wanted is what one request of a claim asks for.
+type wanted struct {
+	class     string
+	count     int64
+	selectors []resourcev1.DeviceSelector
+}
+
+// alternatives are the ways in which a request can be served.
+func alternatives(request *resourcev1.DeviceRequest) []wanted {
+	if exactly := request.Exactly; exactly != nil {
+		return []wanted{{exactly.DeviceClassName, least(exactly.AllocationMode, exactly.Count), exactly.Selectors}}
+	}
+	var out []wanted
+	for i := range request.FirstAvailable {
+		sub := &request.FirstAvailable[i]
+		out = append(out, wanted{sub.DeviceClassName, least(sub.AllocationMode, sub.Count), sub.Selectors})
+	}
+	return out
+}
+
+// least is how many devices a request needs.
+func least(mode resourcev1.DeviceAllocationMode, count int64) int64 {
+	if mode == resourcev1.DeviceAllocationModeAll {
+		return 1
+	}
+	return max(1, count)
+}
+
+// unservedBy tells why no node serves one way of a request, nil where one may.
+func (s *search) unservedBy(name string, asked *wanted) *Finding {
+	space := s.facts.Space
+	at := slices.IndexFunc(space.DeviceClasses, func(c resourcev1.DeviceClass) bool { return c.Name == asked.class })
+	if at < 0 {
+		return &Finding{Cause: reason.DeviceClaim, Never: true, Says: phrase.Of("the ResourceClaim %s asks for DeviceClass %s, which does not exist", name, asked.class),
+			Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Says: phrase.Of("name a DeviceClass that is there (kubectl get deviceclasses), or ask the administrators to install the driver that brings it")}}}
+	}
+	node, most := s.mostDevices(slices.Concat(space.DeviceClasses[at].Spec.Selectors, asked.selectors))
+	switch {
+	case most >= asked.count:
+		return nil
+	case most == 0:
+		return &Finding{Cause: reason.DeviceClaim, Never: true, Says: phrase.Of("the ResourceClaim %s asks for devices of class %s, and no node has one", name, asked.class),
+			Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Says: phrase.Of("ask for devices that there are: kubectl get resourceslices shows them")}}}
+	}
+	says := phrase.Of("the ResourceClaim %s asks for %d devices of class %s, and %s, which has most, has %d", name, asked.count, asked.class, node, most)
+	if node == "" {
+		says = phrase.Of("the ResourceClaim %s asks for %d devices of class %s, and there are %d", name, asked.count, asked.class, most)
+	}
+	return &Finding{Cause: reason.DeviceClaim, Never: true, Says: says,
+		Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Says: phrase.Of("ask for %d devices at most: a claim is served by one node", most)}}}
+}
+
+// mostDevices is the node that has most devices of those that selectors take, whoever has them now. What every node reaches counts
+// for each.
+func (s *search) mostDevices(selectors []resourcev1.DeviceSelector) (string, int64) {
+	newest := map[string]int64{}
+	slice := s.facts.Space.ResourceSlices
+	pool := func(i int) string { return slice[i].Spec.Driver + "/" + slice[i].Spec.Pool.Name }
+	for i := range slice {
+		newest[pool(i)] = max(newest[pool(i)], slice[i].Spec.Pool.Generation)
+	}
+	on, everywhere := map[string]int64{}, int64(0)
+	for i := range slice {
+		if slice[i].Spec.Pool.Generation < newest[pool(i)] {
+			continue
+		}
+		count := int64(0)
+		for j := range slice[i].Spec.Devices {
+			if mayTake(selectors, slice[i].Spec.Driver, &slice[i].Spec.Devices[j]) {
+				count++
+			}
+		}
+		if slice[i].Spec.NodeName == nil {
+			everywhere += count
+			continue
+		}
+		on[*slice[i].Spec.NodeName] += count
+	}
+	names := slices.SortedFunc(maps.Keys(on), func(a, b string) int { return cmp.Or(-cmp.Compare(on[a], on[b]), cmp.Compare(a, b)) })
+	if len(names) == 0 {
+		return "", everywhere
+	}
+	return names[0], on[names[0]] + everywhere
+}
+
+// What selectors usually say; whatever else they say is taken to hold.
+var (
+	driverIs    = regexp.MustCompile(`^device\.driver\s*==\s*["']([^"']*)["']$`)
+	attributeIs = regexp.MustCompile(`^device\.attributes\[["']([^"']*)["']\]\.([A-Za-z0-9_]+)\s*==\s*["']([^"']*)["']$`)
+)
+
+// mayTake reports whether selectors may take a device: false only where they surely do not.
+func mayTake(selectors []resourcev1.DeviceSelector, driver string, device *resourcev1.Device) bool {
+	for _, selector := range selectors {
+		if selector.CEL == nil || strings.ContainsAny(selector.CEL.Expression, "|?") {
+			continue
+		}
+		for term := range strings.SplitSeq(selector.CEL.Expression, "&&") {
+			term = strings.TrimSpace(term)
+			if is := driverIs.FindStringSubmatch(term); is != nil && is[1] != driver {
+				return false
+			}
+			if is := attributeIs.FindStringSubmatch(term); is != nil && !hasAttribute(device, driver, is[1], is[2], is[3]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// hasAttribute reports whether a device has an attribute of a domain, which is its driver's where the name has none.
+func hasAttribute(device *resourcev1.Device, driver, domain, name, value string) bool {
+	attribute, ok := device.Attributes[resourcev1.QualifiedName(domain+"/"+name)]
+	if !ok && domain == driver {
+		attribute, ok = device.Attributes[resourcev1.QualifiedName(name)]
+	}
+	return ok && attribute.StringValue != nil && *attribute.StringValue == value
+}

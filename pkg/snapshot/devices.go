@@ -1,0 +1,44 @@
+package snapshot
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// DeviceClaims wants the claims of devices (ResourceClaims). A cluster of before Kubernetes 1.34 knows none.
+func DeviceClaims(scope Scope) Want {
+	return listed(PartDeviceClaims, scope,
+		func(c kubernetes.Interface) api[*resourcev1.ResourceClaimList] {
+			return c.ResourceV1().ResourceClaims(scope.Namespace)
+		},
+		func(l *resourcev1.ResourceClaimList) []resourcev1.ResourceClaim { return l.Items },
+		func(s *Snapshot) *[]resourcev1.ResourceClaim { return &s.DeviceClaims })
+}
+
+// DeviceClaimTemplates wants what claims of devices are made from.
+func DeviceClaimTemplates(scope Scope) Want {
+	return listed(PartDeviceClaims, scope,
+		func(c kubernetes.Interface) api[*resourcev1.ResourceClaimTemplateList] {
+			return c.ResourceV1().ResourceClaimTemplates(scope.Namespace)
+		},
+		func(l *resourcev1.ResourceClaimTemplateList) []resourcev1.ResourceClaimTemplate { return l.Items },
+		func(s *Snapshot) *[]resourcev1.ResourceClaimTemplate { return &s.DeviceClaimTemplates })
+}
+
+// DeviceClasses wants the kinds of devices that can be claimed.
+func DeviceClasses() Want {
+	return listed(PartDevices, Scope{Cached: true},
+		func(c kubernetes.Interface) api[*resourcev1.DeviceClassList] { return c.ResourceV1().DeviceClasses() },
+		func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items },
+		func(s *Snapshot) *[]resourcev1.DeviceClass { return &s.DeviceClasses })
+}
+
+// ResourceSlices wants the devices that drivers offer.
+func ResourceSlices() Want {
+	return listed(PartDevices, Scope{Cached: true},
+		func(c kubernetes.Interface) api[*resourcev1.ResourceSliceList] {
+			return c.ResourceV1().ResourceSlices()
+		},
+		func(l *resourcev1.ResourceSliceList) []resourcev1.ResourceSlice { return l.Items },
+		func(s *Snapshot) *[]resourcev1.ResourceSlice { return &s.ResourceSlices })
+}
