@@ -165,6 +165,10 @@ func (m *manifests) tellFolder(doc submission, folder string, sent sentFolder) {
 	if m.offline && len(sent.upload.Data) > inventory.DefaultWorkdirLimit {
 		say(phrase.Of("note: a cluster takes it only if its administrators allow more than %s", workdir.Bytes(inventory.DefaultWorkdirLimit)))
 	}
+	if len(l.Secret) > 0 {
+		say(phrase.Of("note: not sent, as it may hold passwords or keys: %s; a line !%s in .gitignore or .dockerignore sends it all the same",
+			firstOf(l.Secret), l.Secret[0]))
+	}
 	if len(l.Outside) > 0 {
 		say(phrase.Of("note: sent as links that lead out of the folder, without what they lead to: %s", firstOf(l.Outside)))
 	}

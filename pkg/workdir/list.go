@@ -39,6 +39,9 @@ func List(folder Folder, limit int64) (*Listing, error) {
 	if err := w.folder("."); err != nil {
 		return nil, err
 	}
+	if w.out.Files == 0 && len(w.out.Secret) > 0 {
+		return nil, phrase.Errorf("the folder has no file that is sent but what may hold passwords or keys, such as %s", w.out.Secret[0])
+	}
 	if w.out.Files == 0 {
 		return nil, phrase.Errorf("the folder has no file that is sent; %d are left out by .gitignore or .dockerignore", w.out.Ignored)
 	}
@@ -54,8 +57,9 @@ type walker struct {
 	prefix string
 	// rules are those of the folders around, the nearest last.
 	rules []rule
-	// docker is nil without a .dockerignore.
-	docker *patternmatcher.PatternMatcher
+	// docker is nil without a .dockerignore, and dockerKeeps are the lines of one that begin with a !.
+	docker      *patternmatcher.PatternMatcher
+	dockerKeeps []rule
 	// added are the folders that are in out.
 	added map[string]bool
 	out   Listing
@@ -69,6 +73,7 @@ func (w *walker) readDockerIgnore() error {
 	patterns, err := ignorefile.ReadAll(strings.NewReader(string(text)))
 	if err == nil {
 		w.docker, err = patternmatcher.New(patterns)
+		w.dockerKeeps = dockerKeeps(patterns)
 	}
 	if err != nil {
 		return phrase.Errorf("%s: %w", dockerIgnore, err)
@@ -128,6 +133,9 @@ func (w *walker) entry(at string, entry fs.DirEntry) error {
 	switch {
 	case ignored(w.rules, path.Join(w.prefix, at), entry.IsDir()), left && (!entry.IsDir() || !w.docker.Exclusions()):
 		w.out.Ignored++
+		return nil
+	case w.secret(path.Join(w.prefix, at), at, entry.IsDir()):
+		w.out.Secret = append(w.out.Secret, at)
 		return nil
 	case !utf8.ValidString(at):
 		return readError(at, phrase.Errorf("its name is no UTF-8 text"))

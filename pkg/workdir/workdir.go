@@ -55,6 +55,8 @@ type Listing struct {
 	// Ignored is how many files and folders are left out as .gitignore or .dockerignore say; what is in such a folder is not
 	// counted.
 	Ignored int
+	// Secret are what is left out as it may hold passwords or keys, and no line of those files names it with a !.
+	Secret []string
 	// Special are what is neither file, folder nor link, such as sockets: they are left out.
 	Special []string
 	// Outside are links that lead out of the folder: they are sent, and what they lead to is not.
