@@ -120,7 +120,7 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ledger.Close()) }()
-	web, err := o.web(ctx, server.Handler(server.Options{Store: ledger, Gate: gate, Log: log, Now: time.Now, Pods: recorder.FollowPods}), log)
+	web, err := o.web(ctx, server.Handler(server.Options{Store: ledger, Gate: gate, Log: log, Now: time.Now, Pods: recorder.FollowPods}), ledger.Full, log)
 	if err != nil {
 		return err
 	}
@@ -131,22 +131,44 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return gate.Run(ctx) })
 	group.Go(func() error { return web.serve(ctx) })
-	record := &recorder.Recorder{Client: client, Store: ledger, Log: log}
+	var outputs *recorder.Outputs
 	if budget, _ := o.outputBudget(); budget > 0 { // it was checked
-		outputs := recorder.NewOutputs(client, ledger, log, budget)
-		record.Outputs = outputs
+		outputs = recorder.NewOutputs(client, ledger, log, budget)
 		group.Go(func() error { return outputs.Run(ctx) })
 	}
-	group.Go(func() error { return record.Run(ctx) })
+	group.Go(func() error {
+		return lasting(ctx, log, func() error {
+			return (&recorder.Recorder{Client: client, Store: ledger, Log: log, Outputs: outputs}).Run(ctx)
+		})
+	})
 	if measurer != nil {
-		group.Go(func() error { return measurer.Run(ctx) })
+		group.Go(func() error { return lasting(ctx, log, func() error { return measurer.Run(ctx) }) })
 	}
-	group.Go(func() error { return o.trim(ctx, ledger, log) })
+	group.Go(func() error { return lasting(ctx, log, func() error { return o.trim(ctx, ledger, log) }) })
 	log.Info("Recording", "file", filepath.Join(o.data, fileName), "address", web.listener.Addr().String(), "version", program.Version())
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// whenFull is how long what writes waits when the disk is full: it goes on where it was, in the room that was made.
+const whenFull = 5 * time.Second
+
+// lasting runs what writes the ledger, again where the disk is full: a ledger that ended would be started again on the same disk.
+func lasting(ctx context.Context, log *slog.Logger, run func() error) error {
+	for {
+		err := run()
+		if !store.IsFull(err) {
+			return err
+		}
+		log.ErrorContext(ctx, "The disk is full: what is oldest of the namespaces with most is taken away; give the volume more room", "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(whenFull):
+		}
+	}
 }
 
 // measurer is what keeps how busy GPUs were, nil where there is no Prometheus to ask.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -35,7 +36,7 @@ type web struct {
 }
 
 // web listens. Probes need no credentials, and tell nothing else.
-func (o *options) web(ctx context.Context, ledger http.Handler, log *slog.Logger) (*web, error) {
+func (o *options) web(ctx context.Context, ledger http.Handler, full func() bool, log *slog.Logger) (*web, error) {
 	certificate, err := certwatcher.New(o.certFile, o.keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate: %w", err)
@@ -47,6 +48,7 @@ func (o *options) web(ctx context.Context, ledger http.Handler, log *slog.Logger
 	mux := http.NewServeMux()
 	mux.Handle("/", ledger)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.HandleFunc("GET /readyz", readiness(full))
 	out := &web{
 		listener: listener, certificate: certificate,
 		server: &http.Server{
@@ -84,4 +86,15 @@ func (w *web) serve(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// readiness says what keeps the ledger from writing all down. It answers questions all the same.
+func readiness(full func() bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		text := "ok\n"
+		if full() {
+			text = "ok, but the disk is full: what is oldest of the namespaces with most is taken away\n"
+		}
+		_, _ = io.WriteString(w, text) // a probe that is gone
+	}
 }

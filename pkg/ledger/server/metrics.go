@@ -46,14 +46,25 @@ var (
 	followedUntil = prometheus.NewDesc("gpu_ledger_followed_until_timestamp_seconds",
 		"Until when the ledger has written down what happened in the cluster, in seconds of Unix time, by what is followed: "+
 			"pods, jobs and deployments. It goes on at least once a minute also where nothing happens.", []string{"kind"}, nil)
+	diskFull = prometheus.NewDesc("gpu_ledger_disk_full",
+		"1 while the disk has no room, so that what is oldest of the namespaces with most is taken away.", nil, nil)
 	fileBytes = prometheus.NewDesc("gpu_ledger_file_bytes", "Size of the ledger's file.", nil, nil)
 )
 
 // Describe says what is told.
-func (*followed) Describe(out chan<- *prometheus.Desc) { out <- followedUntil; out <- fileBytes }
+func (*followed) Describe(out chan<- *prometheus.Desc) {
+	out <- followedUntil
+	out <- fileBytes
+	out <- diskFull
+}
 
 // Collect tells nothing of what was never followed, and of a file that cannot be read.
 func (f *followed) Collect(out chan<- prometheus.Metric) {
+	full := 0.0
+	if f.store.Full() {
+		full = 1
+	}
+	out <- prometheus.MustNewConstMetric(diskFull, prometheus.GaugeValue, full)
 	marks, size, err := f.store.Marks()
 	if err != nil {
 		return

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"go.etcd.io/bbolt"
 
@@ -30,6 +32,15 @@ func jobOf(tx *bbolt.Tx, uid []byte) (*ledger.Job, error) {
 
 // PutJob keeps a job in place of what was known of it.
 func (t *Tx) PutJob(job *ledger.Job) error {
+	bounded := *job
+	bounded.Efficiency = nil // it follows from what its pods held
+	for text, most := range map[*string]int{&bounded.User: maxText, &bounded.Message: maxText, &bounded.Reason: maxName, &bounded.Pool: maxName} {
+		*text = plain(*text, most)
+	}
+	value, err := encodeJob(&bounded)
+	if err != nil || bytes.Equal(value, t.tx.Bucket(jobs).Get([]byte(job.UID))) {
+		return err
+	}
 	known, err := t.Job(job.UID)
 	if err != nil {
 		return err
@@ -38,15 +49,6 @@ func (t *Tx) PutJob(job *ledger.Job) error {
 		if err := t.tx.Bucket(finished).Delete(append(order(known.Finished), job.UID...)); err != nil {
 			return err
 		}
-	}
-	bounded := *job
-	bounded.Efficiency = nil // it follows from what its pods held
-	for _, text := range []*string{&bounded.User, &bounded.Message, &bounded.Reason, &bounded.Pool} {
-		*text = (*text)[:min(len(*text), maxText)]
-	}
-	value, err := json.Marshal(bounded)
-	if err != nil {
-		return fmt.Errorf("encoding a job: %w", err)
 	}
 	name := append(append(named(job.Namespace, job.Name), order(job.Created)...), job.UID...)
 	err = errors.Join(t.tx.Bucket(jobs).Put([]byte(job.UID), value), t.tx.Bucket(names).Put(name, nil))
@@ -57,6 +59,31 @@ func (t *Tx) PutJob(job *ledger.Job) error {
 		err = errors.Join(err, dropPast(t.tx, known))
 	}
 	return errors.Join(err, t.addPast(job))
+}
+
+// maxName bounds what is no sentence.
+const maxName = 128
+
+// plain is a text of so many bytes without what JSON writes six bytes of: users write what they like, and a deleted job would cost
+// five times as much as it should.
+func plain(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, text[:min(len(text), most)])
+	return strings.ToValidUTF8(text, "")
+}
+
+func encodeJob(job *ledger.Job) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(job); err != nil {
+		return nil, fmt.Errorf("encoding a job: %w", err)
+	}
+	return bytes.TrimSpace(out.Bytes()), nil
 }
 
 // JobAt returns the job of a name that was the newest at a time, nil for none.

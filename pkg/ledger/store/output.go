@@ -71,7 +71,7 @@ func (s *Store) PutOutput(o ledger.Output, budget int64) error {
 	if err != nil {
 		return fmt.Errorf("encoding output: %w", err)
 	}
-	return s.db.Update(func(tx *bbolt.Tx) error {
+	return s.update(func(tx *bbolt.Tx) error {
 		id := outputID(&o)
 		if more, err := saysMore(tx, id, &o, length); err != nil || more {
 			return err
@@ -134,8 +134,9 @@ func grow(tx *bbolt.Tx, namespace string, by int64) (err error) {
 	return err
 }
 
-func makeRoom(tx *bbolt.Tx, namespace string, budget int64) error {
-	for sizeOf(tx, namespace) > budget/share {
+// shrinkOutput takes the oldest output of a namespace away until it is no more than so many bytes.
+func shrinkOutput(tx *bbolt.Tx, namespace string, most int64) error {
+	for sizeOf(tx, namespace) > most {
 		prefix := append([]byte(namespace), 0)
 		k, _ := tx.Bucket(places).Cursor().Seek(prefix)
 		if !bytes.HasPrefix(k, prefix) {
@@ -144,6 +145,13 @@ func makeRoom(tx *bbolt.Tx, namespace string, budget int64) error {
 		if err := dropOutput(tx, bytes.Clone(k[len(prefix)+8:])); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func makeRoom(tx *bbolt.Tx, namespace string, budget int64) error {
+	if err := shrinkOutput(tx, namespace, budget/share); err != nil {
+		return err
 	}
 	for sizeOf(tx, "") > budget {
 		k, _ := tx.Bucket(ages).Cursor().First()

@@ -14,11 +14,17 @@ import (
 var (
 	past      = []byte("past")      // namespace, time of deletion, UID -> nothing
 	pastCount = []byte("pastcount") // namespace -> how many
+	pastBytes = []byte("pastbytes") // namespace -> about how many bytes they take
 )
 
-// mostPast is how many deleted jobs of a namespace are remembered, the last, some 60 MB. What their pods held is remembered all the
-// same.
-const mostPast = 100_000
+// mostPast is how many deleted jobs of a namespace are remembered, the last, and mostPastBytes how much of the file they take: what
+// users write may be much. What their pods held is remembered all the same.
+const (
+	mostPast      = 100_000
+	mostPastBytes = 64 << 20
+	// pastBeside is what a job takes beside its record, in keys.
+	pastBeside = 300
+)
 
 func pastPrefix(namespace string) []byte { return append([]byte(namespace), 0) }
 
@@ -26,20 +32,28 @@ func pastKey(job *ledger.Job) []byte {
 	return append(append(pastPrefix(job.Namespace), order(job.Deleted)...), job.UID...)
 }
 
-func countOf(tx *bbolt.Tx, namespace string) int {
-	value := tx.Bucket(pastCount).Get(pastPrefix(namespace))
+func countOf(tx *bbolt.Tx, namespace string) int { return numberOf(tx.Bucket(pastCount), namespace) }
+
+func numberOf(of *bbolt.Bucket, namespace string) int {
+	value := of.Get(pastPrefix(namespace))
 	if len(value) != 8 {
 		return 0
 	}
 	return int(binary.BigEndian.Uint64(value))
 }
 
-func count(tx *bbolt.Tx, namespace string, by int) error {
-	key, left := pastPrefix(namespace), countOf(tx, namespace)+by
+// count counts a job of a namespace that is deleted, or that is no more.
+func count(tx *bbolt.Tx, namespace string, by int, uid []byte) error {
+	size := len(tx.Bucket(jobs).Get(uid)) + pastBeside
+	return errors.Join(grown(tx.Bucket(pastCount), namespace, by), grown(tx.Bucket(pastBytes), namespace, by*size))
+}
+
+func grown(of *bbolt.Bucket, namespace string, by int) error {
+	key, left := pastPrefix(namespace), numberOf(of, namespace)+by
 	if left <= 0 {
-		return tx.Bucket(pastCount).Delete(key)
+		return of.Delete(key)
 	}
-	return tx.Bucket(pastCount).Put(key, binary.BigEndian.AppendUint64(nil, uint64(left)))
+	return of.Put(key, binary.BigEndian.AppendUint64(nil, uint64(left)))
 }
 
 // isPast reports whether a job is counted as deleted.
@@ -53,14 +67,14 @@ func (t *Tx) addPast(job *ledger.Job) error {
 	if job.Deleted.IsZero() || isPast(t.tx, job) {
 		return nil
 	}
-	if err := errors.Join(t.tx.Bucket(past).Put(pastKey(job), nil), count(t.tx, job.Namespace, 1)); err != nil {
+	if err := errors.Join(t.tx.Bucket(past).Put(pastKey(job), nil), count(t.tx, job.Namespace, 1, []byte(job.UID))); err != nil {
 		return err
 	}
 	most := t.mostPast
 	if most == 0 {
 		most = mostPast
 	}
-	for countOf(t.tx, job.Namespace) > most {
+	for countOf(t.tx, job.Namespace) > most || numberOf(t.tx.Bucket(pastBytes), job.Namespace) > t.pastBytes() {
 		if err := forgetFirst(t.tx, job.Namespace); err != nil {
 			return err
 		}
@@ -73,7 +87,7 @@ func dropPast(tx *bbolt.Tx, job *ledger.Job) error {
 	if !isPast(tx, job) {
 		return nil
 	}
-	return errors.Join(tx.Bucket(past).Delete(pastKey(job)), count(tx, job.Namespace, -1))
+	return errors.Join(tx.Bucket(past).Delete(pastKey(job)), count(tx, job.Namespace, -1, []byte(job.UID)))
 }
 
 // forgetFirst forgets the job of a namespace that was deleted first.
@@ -81,10 +95,10 @@ func forgetFirst(tx *bbolt.Tx, namespace string) error {
 	prefix := pastPrefix(namespace)
 	k, _ := tx.Bucket(past).Cursor().Seek(prefix)
 	if !bytes.HasPrefix(k, prefix) || len(k) <= len(prefix)+8 {
-		return tx.Bucket(pastCount).Delete(prefix) // nothing is left to be counted
+		return errors.Join(tx.Bucket(pastCount).Delete(prefix), tx.Bucket(pastBytes).Delete(prefix)) // nothing is left to be counted
 	}
 	key := bytes.Clone(k)
-	if err := errors.Join(tx.Bucket(past).Delete(key), count(tx, namespace, -1)); err != nil {
+	if err := errors.Join(tx.Bucket(past).Delete(key), count(tx, namespace, -1, key[len(prefix)+8:])); err != nil {
 		return err
 	}
 	uid := key[len(prefix)+8:]
@@ -93,4 +107,12 @@ func forgetFirst(tx *bbolt.Tx, namespace string) error {
 		return err
 	}
 	return errors.Join(tx.Bucket(finished).Delete(append(order(job.Finished), uid...)), deleteJob(tx, uid))
+}
+
+// pastBytes is how many bytes the deleted jobs of a namespace may take.
+func (t *Tx) pastBytes() int {
+	if t.mostPastBytes > 0 {
+		return t.mostPastBytes
+	}
+	return mostPastBytes
 }

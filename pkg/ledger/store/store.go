@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -31,7 +32,7 @@ var (
 	about    = []byte("about")    // facts of the ledger itself
 
 	all = [][]byte{open, lasting, ended, pods, orphans, jobs, names, finished, marks, gaps, about,
-		outputs, places, ages, ofJob, sizes, past, pastCount}
+		outputs, places, ages, ofJob, sizes, past, pastCount, pastBytes}
 )
 
 var keyBegin = []byte("begin")
@@ -40,7 +41,12 @@ var keyBegin = []byte("begin")
 const lockPatience = 5 * time.Second
 
 // Store is a ledger in a file.
-type Store struct{ db *bbolt.DB }
+type Store struct {
+	db   *bbolt.DB
+	path string
+	// full says that the disk is.
+	full atomic.Bool
+}
 
 // Open opens a ledger, which begins at now where there was none.
 func Open(path string, now time.Time) (*Store, error) {
@@ -51,8 +57,27 @@ func Open(path string, now time.Time) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the ledger %s: %w", path, err)
 	}
-	s := &Store{db: db}
-	err = db.Update(func(tx *bbolt.Tx) error {
+	s := &Store{db: db, path: path}
+	if err := errors.Join(s.prepare(now), s.Reserve()); err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing the ledger %s: %w", path, err), db.Close())
+	}
+	return s, nil
+}
+
+// prepare makes what a new file needs. To one that has it nothing is written: the disk may be full.
+func (s *Store) prepare(now time.Time) error {
+	prepared := true
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		for _, name := range all {
+			prepared = prepared && tx.Bucket(name) != nil
+		}
+		prepared = prepared && tx.Bucket(about).Get(keyBegin) != nil
+		return nil
+	})
+	if err != nil || prepared {
+		return err
+	}
+	return s.db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range all {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -63,10 +88,6 @@ func Open(path string, now time.Time) (*Store, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("preparing the ledger %s: %w", path, err), db.Close())
-	}
-	return s, nil
 }
 
 // Close lets go of the file.
@@ -98,13 +119,14 @@ type Mark struct {
 // Tx changes a ledger, all or nothing.
 type Tx struct {
 	tx *bbolt.Tx
-	// mostPast is how many deleted jobs of a namespace are remembered, 0 for as many as always.
-	mostPast int
+	// mostPast is how many deleted jobs of a namespace are remembered, and mostPastBytes how large they may be, 0 for as always.
+	mostPast, mostPastBytes int
 }
 
-// Update calls change, and keeps what it has changed unless it fails.
+// Update calls change, and keeps what it has changed unless it fails. Where the disk is full it fails as [IsFull] says, and room was
+// made: what is tried again has it.
 func (s *Store) Update(change func(*Tx) error) error {
-	return s.db.Update(func(tx *bbolt.Tx) error { return change(&Tx{tx: tx}) })
+	return s.update(func(tx *bbolt.Tx) error { return change(&Tx{tx: tx}) })
 }
 
 // Marks are how far each thing is followed, and the size of the file in bytes.

@@ -104,15 +104,24 @@ const trimmed = 5000
 func (s *Store) Trim(before time.Time) (count int, err error) {
 	for {
 		n := 0
-		err := s.db.Update(func(tx *bbolt.Tx) (err error) {
+		err := s.update(func(tx *bbolt.Tx) (err error) {
 			n, err = trim(tx, order(before))
 			return err
 		})
 		count += n
-		if err != nil || n < trimmed {
+		if err != nil {
 			return count, err
 		}
+		if n < trimmed {
+			break
+		}
 	}
+	held, err := s.held()
+	if err != nil {
+		return count, err
+	}
+	n, err := s.shorten(held, mostHeld)
+	return count + n, errors.Join(err, s.Reserve())
 }
 
 // trim takes away some of what had ended before a time, and returns of how much.
@@ -142,14 +151,18 @@ func trimHoldings(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		name := named(h.Namespace, h.Job)
-		err = errors.Join(tx.Bucket(pods).Delete(append(bytes.Clone(name), k...)), tx.Bucket(orphans).Delete(append(name, h.UID...)))
-		if err != nil {
+		if err := dropNames(tx, k, &h); err != nil {
 			return n, err
 		}
 		n++
 	}
 	return n, deleteFirst(tx.Bucket(ended), n)
+}
+
+// dropNames takes a holding out of those of its job.
+func dropNames(tx *bbolt.Tx, key []byte, h *ledger.Holding) error {
+	name := named(h.Namespace, h.Job)
+	return errors.Join(tx.Bucket(pods).Delete(append(bytes.Clone(name), key...)), tx.Bucket(orphans).Delete(append(name, h.UID...)))
 }
 
 func trimJobs(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
