@@ -33,9 +33,13 @@ type Unit struct {
 // Spend is how much of a budget an eviction uses up.
 type Spend struct{ Budget, Count int }
 
-// mostWished is how many units there may be at most to look for victims again, by whom the segments of a gang that only prefers them come
-// to lie together.
-const mostWished = 2_000
+const (
+	// mostWished is how many units there may be at most to look for victims again, by whom the segments of a gang that only prefers them come
+	// to lie together.
+	mostWished = 2_000
+	// manyUnits is of how many only the first order is tried in which they come back.
+	manyUnits = 4_000
+)
 
 // Victims returns whom to evict for a gang, and the plan for it when they are gone; no plan if there is none whoever leaves,
 // and no victims if it fits as it is. None of the victims could stay: with any one of them the others would not be enough.
@@ -174,7 +178,10 @@ func (c *clearing) clear(d *topology.Domain) (sets []toll) {
 		gains := c.gains(p, units)
 		each := func(unit int) int64 { return c.Units[unit].Loss / int64(max(1, gains[unit])) }
 		all := func(unit int) int64 { return c.Units[unit].Loss }
-		orders := [][]int{c.order(units, each, nil, nil), c.order(units, all, nil, nil)}
+		orders := [][]int{c.order(units, each, nil, nil)}
+		if len(units) <= manyUnits {
+			orders = append(orders, c.order(units, all, nil, nil))
+		}
 		if short := c.overspent(units); short != nil {
 			orders = append(orders, c.order(units, all, short, gains))
 		}

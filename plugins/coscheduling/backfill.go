@@ -28,6 +28,8 @@ const (
 	doubt, mostDoubt = 10 * time.Minute, 24 * time.Hour
 	// searchShare is which part of the time is spent on the search for jobs that are promised nothing yet: one in so many parts.
 	searchShare = 50
+	// forecastBudget is how many pods may be looked at in one such search, a pod each time that its node is tried.
+	forecastBudget = 500_000
 )
 
 // searches are when it was looked where jobs start.
@@ -290,7 +292,7 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 	}
 	on := siteOf(group.layout, seats, b)
 	on.seatIn(of)
-	f := forecastOf(on, now, p.effort, reservation.Gone)
+	f := forecastOf(on, now, forecastBudget, reservation.Gone)
 	standing := f.positions(p.places.nodesOf(m.placed))
 	if fits, _ := gangplan.Make(f.problem(of.kinds, standing, f.free)); fits != nil {
 		return f.asBefore(before, p.backsOff(gangOf(m.waiting[0], group), now)), true
@@ -298,7 +300,7 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 	latest := now.Add(p.promises.Horizon())
 	first = f.firstBy(of.kinds, standing, latest, kept(before, false))
 	if first == nil && f.left >= 0 && p.promises.Learns() {
-		f = forecastOf(on, now, p.effort, p.promises.Gone)
+		f = forecastOf(on, now, forecastBudget, p.promises.Gone)
 		if first = f.firstBy(of.kinds, standing, latest, kept(before, true)); first != nil {
 			first.Expected = true
 		}

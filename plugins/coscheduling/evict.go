@@ -2,6 +2,7 @@ package coscheduling
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -19,10 +20,10 @@ import (
 const (
 	// settling is how long a gang evicts nobody else after it has, until it is seen that those leave.
 	settling = 2 * time.Second
-	// searchBudget is how many pods may be looked at in one search for who leaves, a pod each time that its node is tried. All
-	// others wait meanwhile. exhausted is how long there is no other search for a gang when that was too few, or others would
-	// have left in vain, or on the same grounds.
-	searchBudget = 500_000
+	// searchBudget is how many pods may be looked at in one attempt to find who leaves, a pod each time that its node is tried: some 50 ms, in
+	// which all others wait. In a large pool the next attempt goes on where this one ended. exhausted is how long there is no other search
+	// for a gang when others would have left in vain, or on the same grounds.
+	searchBudget = 200_000
 	exhausted    = time.Minute
 	// mostVain is the longest that a gang evicts nobody since it did and could not start: exhausted, and twice as long each time.
 	mostVain = time.Hour
@@ -99,6 +100,10 @@ func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members,
 	case move == nil && due != nil:
 		p.changesItsMind(g, group, m)
 		return "", ""
+	case move == nil && setback.unfinished:
+		p.nominate(m.waiting, nil)
+		p.wakeAt(g, group, p.thrift.mayAt(g, p.now()), p.GoesAhead) // it goes on then
+		return "", ""
 	case move == nil:
 		p.nominate(m.waiting, nil)
 		return "", p.holdOff(g, group, setback)
@@ -150,10 +155,12 @@ type plea struct {
 	kinds    []kind
 	standing []int
 	crowd    crowd
+	census   *census
+	of       party
+	// tolls are about what it costs to make room on each node of a large pool.
+	tolls []nodeToll
 	// left is how many pods may still be looked at.
 	left int
-	// nodes are those that are looked at, some after the other; nil are all.
-	nodes [][]int
 	// barred are the nodes that members cannot go to, whoever leaves, by role.
 	barred []sets.Set[string]
 }
@@ -176,23 +183,53 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	}
 	s := siteOf(group.layout, seats, b)
 	s.seatIn(of)
-	q := &plea{Plugin: p, site: s, own: g, kinds: of.kinds, standing: s.positions(p.places.nodesOf(m.placed)), crowd: p.crowdOn(s, g, below, only),
+	q := &plea{Plugin: p, site: s, own: g, kinds: of.kinds, of: of, standing: s.positions(p.places.nodesOf(m.placed)), census: p.censusOf(s, g, below, only),
 		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(of.kinds))}
-	q.nodes = q.choices()
-	move, why := q.passing(ctx)
+	if q.replays() {
+		q.left = math.MaxInt
+	}
+	move, why, done := q.look(ctx)
 	if move != nil {
 		return move, setback{}
 	}
-	if q.left < 0 {
-		p.places.pause(g, p.now().Add(exhausted))
-	}
-	return nil, setback{looked: p.effort - q.left + len(s.infos), why: why, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
+	return nil, setback{looked: p.effort - q.left + len(s.infos), why: why, unfinished: !done, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
 }
 
-// passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for.
-func (q *plea) passing(ctx context.Context) (move *clearance, why string) {
-	for tried, spread := 0, 0; tried < mostRehearsals && spread < mostSpreads; {
-		units, plan := q.search()
+// replays reports whether no time passes for other pods while somebody looks.
+func (p *Plugin) replays() bool { return p.replay || p.now().IsZero() }
+
+// look returns what makes room for a gang, nil if nothing does, and why that is. done says that all was looked at that may be.
+func (q *plea) look(ctx context.Context) (move *clearance, why string, done bool) {
+	if q.census.only == nil && q.pods() > fewPods {
+		h := q.places.huntOf(q.own, fingerprint(q.everybody()))
+		q.barred = h.bars(q.barred)
+		if move, why, done = q.hunts(ctx, h); done {
+			q.places.endHunt(q.own)
+		}
+		return move, why, done
+	}
+	if q.census.only != nil && q.pods() > fewPods {
+		few := q.part(q.toldOf())
+		few.left = q.left
+		if move, _ = few.passing(ctx, nil, nil); move != nil {
+			return move, "", true
+		}
+	}
+	q.crowd = q.census.gather()
+	move, why = q.passing(ctx, nil, nil)
+	if move == nil && q.left < 0 {
+		q.places.pause(q.own, q.Plugin.now().Add(exhausted))
+	}
+	return move, why, true
+}
+
+// passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for. The first is one that was found, if
+// there is one.
+func (q *plea) passing(ctx context.Context, units []int, plan *gangplan.Plan) (move *clearance, why string) {
+	for tried, spread := 0, 0; tried < mostRehearsals && spread < mostSpreads; plan = nil {
+		if plan == nil {
+			units, plan = q.search()
+		}
 		if plan == nil {
 			break
 		}
@@ -216,25 +253,11 @@ func (q *plea) passing(ctx context.Context) (move *clearance, why string) {
 // search returns who has to leave, and the plan for when they have; none where who leaves by an answer that was cut short
 // might have stayed.
 func (q *plea) search() (units []int, plan *gangplan.Plan) {
-	for _, nodes := range q.nodes {
-		if units, plan = q.searchOn(nodes); plan != nil || q.left < 0 {
-			break
-		}
-	}
-	return units, plan
-}
-
-// searchOn looks on some nodes alone, nil for all.
-func (q *plea) searchOn(nodes []int) ([]int, *gangplan.Plan) {
-	within := sets.New(nodes...)
-	units, plan := gangplan.Victims(gangplan.Eviction{
+	units, plan = gangplan.Victims(gangplan.Eviction{
 		Problem: q.problem(q.kinds, q.standing, nil),
-		Units:   q.crowd.asUnits(nodes),
+		Units:   q.crowd.asUnits(),
 		Budgets: q.crowd.budgets,
 		RoomWithout: func(node, role int, beside []int, gone func(int) bool) int {
-			if nodes != nil && !within.Has(node) {
-				return 0
-			}
 			if q.left -= 1 + len(q.infos[node].GetPods()); q.left < 0 || q.barred[role].Has(q.infos[node].Node().Name) {
 				return 0
 			}

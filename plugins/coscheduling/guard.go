@@ -80,9 +80,11 @@ func (c *census) matters(pod *corev1.Pod) bool {
 // could, the zero time where there are none.
 type setback struct {
 	// looked is how many pods were looked at.
-	looked  int
-	why     string
-	guarded time.Time
+	looked int
+	// unfinished says that the search goes on.
+	unfinished bool
+	why        string
+	guarded    time.Time
 	// borrowed says that those could have left because they borrow, budgeted that budgets keep some who do.
 	borrowed, budgeted bool
 }

@@ -2,6 +2,7 @@ package coscheduling
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,28 +34,127 @@ func smallJobs(t testing.TB, nodes, rack int) *lab {
 	return l
 }
 
-// TestAGangOfOneRackEvictsInALargePool: a gang of high priority that is to lie in one rack has pods of low priority evicted in a pool of a
-// thousand nodes as in one of a hundred. It must not wait for ever since the search for who leaves is cut short each time at the same point.
-func TestAGangOfOneRackEvictsInALargePool(t *testing.T) {
-	for _, nodes := range []int{100, 400, 1000, 2000} {
-		for _, how := range []string{"required=rack", "preferred=rack"} {
-			l := smallJobs(t, nodes, 40)
-			l.group("g", map[string]any{"minMember": int64(16)}, laidOut(how))
-			var first *corev1.Pod
-			for i := range 16 {
-				pod := l.member(fmt.Sprint("m", i))
-				if first == nil {
-					first = pod
+// largeGang makes a gang, and returns the member that is tried first.
+func (l *lab) largeGang(members int, how string) (first *corev1.Pod) {
+	l.group("g", map[string]any{"minMember": int64(members)}, laidOut(how))
+	for i := range members {
+		pod := l.member(fmt.Sprint("m", i))
+		if first == nil {
+			first = pod
+		}
+	}
+	return first
+}
+
+// TestAGangEvictsInALargePool: a gang of high priority has pods of low priority evicted in a pool of thousands of nodes as in one of a hundred, in one
+// attempt, and those that lose the least.
+func TestAGangEvictsInALargePool(t *testing.T) {
+	for _, nodes := range []int{100, 400, 1000, 4000} {
+		for _, how := range []string{"", "required=rack", "preferred=rack", "required=rack;segment=8", "preferred=rack;segment=8"} {
+			t.Run(fmt.Sprintf("%d nodes %s", nodes, how), func(t *testing.T) {
+				l := smallJobs(t, nodes, 40)
+				first := l.largeGang(16, how)
+				start := time.Now()
+				_, evicted, _ := l.refuse(first)
+				t.Logf("%s", time.Since(start).Round(time.Millisecond))
+				if len(evicted) != 128 || slices.ContainsFunc(evicted, func(name string) bool { return !isOnOneOf(name, 16) }) {
+					t.Errorf("%d pods are evicted, want the 128 of the first 16 nodes, which have just begun: %v", len(evicted), evicted)
 				}
+			})
+		}
+	}
+}
+
+// isOnOneOf reports whether a pod of smallJobs is on one of the first nodes.
+func isOnOneOf(name string, nodes int) bool {
+	var node, number int
+	_, err := fmt.Sscanf(name, "low-%d-%d", &node, &number)
+	return err == nil && node < nodes
+}
+
+// TestASearchGoesOnWhereItEnded: what takes more steps than one attempt has ends with a result all the same, after some attempts, whichever
+// rack it is in that others may leave, and each attempt takes no more steps than it has.
+func TestASearchGoesOnWhereItEnded(t *testing.T) {
+	const nodes, rack = 600, 20
+	for _, how := range []string{"", "required=rack", "preferred=rack", "required=rack;segment=8"} {
+		for _, could := range []int{0, 17, nodes/rack - 1, -1} {
+			t.Run(fmt.Sprint(how, could), func(t *testing.T) {
+				l := smallJobs(t, nodes, rack)
+				now := noon
+				l.now = func() time.Time { return now }
+				l.effort = 12_000
+				l.guardAllBut(could*rack, (could+1)*rack)
+				first := l.largeGang(16, how)
+				var evicted []string
+				attempts := 0
+				for ; attempts < 100 && len(evicted) == 0; attempts++ {
+					cs, _, reason := l.aim(first)
+					if reason == "" {
+						t.Fatal("it begins")
+					}
+					_, evicted = l.postFilter(cs, first)
+					g := gangOf(first, l.groups.get(mustGroup(first)))
+					if l.places.gangs[g].hunt == nil && len(evicted) == 0 {
+						break
+					}
+					now = now.Add(time.Minute)
+				}
+				t.Logf("%d attempts", attempts)
+				if want := 128; could >= 0 && len(evicted) != want || could < 0 && (len(evicted) > 0 || attempts == 100) {
+					t.Errorf("%d are evicted after %d attempts", len(evicted), attempts)
+				}
+			})
+		}
+	}
+}
+
+// guardAllBut has a budget keep the pods of all nodes but some.
+func (l *lab) guardAllBut(from, to int) {
+	for node, info := range l.infos {
+		for _, on := range info.GetPods() {
+			if node < from || node >= to {
+				on.GetPod().Labels = map[string]string{"app": "kept"}
 			}
-			start := time.Now()
-			_, evicted, _ := l.refuse(first)
-			took := time.Since(start)
-			again := l.places.gangs[gangOf(first, l.groups.get(types.NamespacedName{Namespace: "ns", Name: "g"}))].abstains
-			if len(evicted) != 128 {
-				t.Errorf("%s, %d nodes: %d pods are evicted, want 128; it is looked again in %s, with the same result (%s)", how, nodes, len(evicted), time.Until(again).Round(time.Second), took.Round(time.Millisecond))
-			} else {
-				t.Logf("%s, %d nodes: evicted in %s", how, nodes, took.Round(time.Millisecond))
+		}
+	}
+	l.protects("ns", "kept")
+}
+
+func BenchmarkALargePool(b *testing.B) {
+	for _, nodes := range []int{100, 1000, 5000, 20_000} {
+		l := smallJobs(b, nodes, 40)
+		for _, how := range []string{"", "required=rack", "preferred=rack", "required=rack;segment=8"} {
+			for _, kept := range []bool{false, true} {
+				b.Run(fmt.Sprintf("nodes=%d/%s/kept=%t", nodes, how, kept), func(b *testing.B) {
+					l.TB = b
+					l.protects("ns")
+					if kept {
+						l.guardAllBut(0, 0)
+					}
+					first := l.largeGang(16, how)
+					group := l.groups.get(mustGroup(first))
+					cs, _, _ := l.aim(first) // reads the cards of all nodes, which is done once
+					l.PostFilter(b.Context(), cs, first, nil)
+					for !l.Settled() {
+						time.Sleep(time.Millisecond)
+					}
+					worst, attempts := time.Duration(0), 0
+					for b.Loop() {
+						l.places.drop(gangOf(first, group))
+						for {
+							m := l.membersOf(first, group)
+							bearing := l.bearingOf(l.infos)
+							start := time.Now()
+							_, back := l.clearing(b.Context(), gangOf(first, group), group, &m, bearing, nil)
+							worst, attempts = max(worst, time.Since(start)), attempts+1
+							if !back.unfinished {
+								break
+							}
+						}
+					}
+					b.ReportMetric(float64(worst.Microseconds())/1000, "worst-ms")
+					b.ReportMetric(float64(attempts)/float64(b.N), "attempts/op")
+				})
 			}
 		}
 	}

@@ -46,6 +46,8 @@ type record struct {
 	settles, abstains, futileUntil time.Time
 	futile                         basis
 	keptOut                        string
+	// hunt is what is kept of a search for who leaves that goes on, nil for none.
+	hunt *hunt
 	// underWay says that it is being written who leaves for the gang.
 	underWay bool
 	// guard says that others may not leave for the gang yet, "" where that is not so.

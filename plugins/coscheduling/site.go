@@ -64,6 +64,20 @@ func siteOf(l layout, seats []seat, b bearing) *site {
 	return s
 }
 
+// part is some nodes of a site alone, without segments.
+func (s *site) part(nodes []int) *site {
+	some := &site{seats: s.seats, bearing: s.bearing, layout: s.layout, now: make([][]int, len(s.seats)), then: make([][]int, len(s.seats))}
+	for _, node := range nodes {
+		some.infos = append(some.infos, s.infos[node])
+		for role := range s.seats {
+			some.now[role], some.then[role] = append(some.now[role], s.now[role][node]), append(some.then[role], s.then[role][node])
+		}
+	}
+	var none *tables // what is remembered is of whole pools
+	some.tree, some.level = none.treeOf(s.layout, some.infos)
+	return some
+}
+
 // free is how many members of a kind a node takes beside some others, and empty how many when nobody else is there.
 func (s *site) free(node, role int, beside []int) int {
 	if beside == nil {

@@ -18,6 +18,8 @@ type tables struct {
 	of    []*table
 	trees []*grown
 	ranks ranks
+	// weights are of the pods on the nodes of large pools.
+	weights weights
 }
 
 // The bounds of what is remembered: 16 tables of 5,000 nodes take 2 MiB, and pods that say more than that are not compared

@@ -73,13 +73,17 @@ type census struct {
 	members map[types.NamespacedName]map[gang][]*corev1.Pod
 }
 
-// crowdOn lists those of lower priority on the nodes of a site, as far as disruption budgets allow.
-func (p *Plugin) crowdOn(s *site, own gang, below int32, only sets.Set[types.UID]) crowd {
+// censusOf begins to gather those of lower priority on the nodes of a site.
+func (p *Plugin) censusOf(s *site, own gang, below int32, only sets.Set[types.UID]) *census {
 	now := p.now()
-	c := &census{Plugin: p, site: s, own: own, request: s.request, service: !minruntime.Binds(below), below: below, now: now, only: only, known: map[gang]int{}, strong: map[gang]bool{},
+	return &census{Plugin: p, site: s, own: own, request: s.request, service: !minruntime.Binds(below), below: below, now: now, only: only, known: map[gang]int{}, strong: map[gang]bool{},
 		stays: p.departures.staysOf(now), members: map[types.NamespacedName]map[gang][]*corev1.Pod{}}
+}
+
+// gather lists those who may be evicted, as far as disruption budgets allow.
+func (c *census) gather() crowd {
 	c.crowd.on = map[int][]occupant{}
-	for node, info := range s.infos {
+	for node, info := range c.infos {
 		for _, on := range info.GetPods() {
 			c.count(node, on)
 		}
@@ -95,7 +99,7 @@ func (p *Plugin) crowdOn(s *site, own gang, below int32, only sets.Set[types.UID
 		unit.borrows = c.standing(unit.pods...) == gpuquota.Yields
 		unit.priority = lowestIf(unit.borrows, priority)
 	}
-	c.crowd.keep(newBudgets(p.budgets, p.departures.uncounted(now)))
+	c.crowd.keep(newBudgets(c.Plugin.budgets, c.departures.uncounted(c.now)))
 	return c.crowd
 }
 
@@ -198,18 +202,31 @@ func (c *census) gangmates(of gang, group *podGroup) []*corev1.Pod {
 // lossOf is the work that is lost with a pod: thousandths of GPUs times seconds since it saved its work, or since its start.
 // One without GPUs loses as much as a thousandth of one.
 func lossOf(pod *corev1.Pod, now time.Time) int64 {
+	milli, since := lossRate(pod)
+	return lossSince(milli, since, now)
+}
+
+// lossRate is what a pod loses a second, and since when; the zero time for one that has not started.
+func lossRate(pod *corev1.Pod) (milli int64, since time.Time) {
 	if pod.Status.StartTime == nil {
-		return 0
+		return 0, time.Time{}
 	}
-	since := pod.Status.StartTime.Time
+	since = pod.Status.StartTime.Time
 	if saved, err := time.Parse(time.RFC3339, pod.Annotations[names.AnnotationCheckpointedAt]); err == nil && saved.After(since) {
 		since = saved
 	}
-	milli := int64(1)
+	milli = 1
 	if demand, err := gpu.DemandOf(pod); err == nil {
 		milli = max(milli, demand.Milli(0))
 	}
-	return milli * max(0, int64(now.Sub(since)/time.Second))
+	return min(milli, mostRate), since
+}
+
+// mostRate and mostTime bound what one pod loses, so that those of a cluster can be added up, whatever a clock or a user says.
+const mostRate, mostTime = 1 << 20, 1 << 30
+
+func lossSince(milli int64, since, now time.Time) int64 {
+	return milli * min(max(0, int64(now.Sub(since)/time.Second)), mostTime)
 }
 
 // gone returns the pods that are not on a node any more when some units have left.
@@ -222,20 +239,11 @@ func (c *crowd) gone(node int, gone func(unit int) bool) (pods []fwk.PodInfo) {
 	return pods
 }
 
-// asUnits returns the units without their pods, those alone with a place that are on some nodes; nil are all.
-func (c *crowd) asUnits(nodes []int) []gangplan.Unit {
+// asUnits returns the units without their pods.
+func (c *crowd) asUnits() []gangplan.Unit {
 	units := make([]gangplan.Unit, len(c.units))
-	if nodes == nil {
-		for i := range units {
-			units[i] = c.unit(i)
-		}
-	}
-	for _, node := range nodes {
-		for _, o := range c.on[node] {
-			if o.unit >= 0 {
-				units[o.unit] = c.unit(o.unit)
-			}
-		}
+	for i := range c.units {
+		units[i] = c.unit(i)
 	}
 	return units
 }

@@ -1,0 +1,343 @@
+package coscheduling
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/topology"
+)
+
+const (
+	// fewPods is on how many pods those that leave are weighed against each other all at once.
+	fewPods = 2_000
+	// somePods is on how many they are otherwise at least, on the nodes that cost the least, which hold times as many members as there are, or
+	// more of them. mostPods is where it ends that more and more nodes are looked at together.
+	somePods, times, more, mostPods = 1_000, 4, 64, 5_000
+	// stepsPerPod is more than it takes to look for who leaves in an area, which therefore ends, however large the gang is. Of these readSteps
+	// are to find out who may leave, weighSteps to weigh it, and a look at what was weighed before is podsPerStep for one.
+	stepsPerPod, readSteps, weighSteps, podsPerStep = 60, 12, 4, 2
+	// fewFields is how many fields in which somebody can leave are compared.
+	fewFields = 4
+)
+
+// hunt is what is kept of a search for who leaves in a large pool, which goes on where the last attempt ended.
+type hunt struct {
+	// looked are the fields that were searched in vain, by key, and reach for how many members room was looked for in one.
+	looked sets.Set[string]
+	reach  map[string]int
+	// barren are the nodes where nobody can make room, and barred those that members cannot go to, by role.
+	barren sets.Set[string]
+	barred []sets.Set[string]
+	// of is a fingerprint of the members that it is for.
+	of uint64
+}
+
+// bars are the nodes that members cannot go to, by role: those that are known already, with some more.
+func (h *hunt) bars(more []sets.Set[string]) []sets.Set[string] {
+	if h.barred == nil {
+		h.barred = make([]sets.Set[string], len(more))
+	}
+	for role := range more {
+		h.barred[role] = more[role].Union(h.barred[role])
+	}
+	return h.barred
+}
+
+// field is nodes of which some are to hold a gang: those of one domain, where one has to, and else all.
+type field struct {
+	key string
+	// nodes are the cheapest first, and toll is about what it costs.
+	nodes []int
+	toll  nodeToll
+}
+
+// found is who leaves in a field, and where.
+type found struct {
+	*plea
+	field *field
+	units []int
+	plan  *gangplan.Plan
+	cost  nodeToll
+}
+
+// hunts looks for who leaves in a large pool: field by field, those first where it seems to cost the least, and of each the nodes that do. It ends
+// when steps do, and goes on there the next time. done says that all was looked at.
+func (q *plea) hunts(ctx context.Context, h *hunt) (move *clearance, why string, done bool) {
+	if !q.tables.weights.weigh(q.bearing.nodes, &q.left) {
+		return nil, "", false
+	}
+	q.left -= q.pods() / podsPerStep
+	fields := q.fields(h)
+	for begins := true; len(fields) > 0; begins = false {
+		best, rest, cut := q.compare(h, fields, begins)
+		if best == nil {
+			return nil, why, !cut
+		}
+		var refused string
+		if move, refused = best.passing(ctx, best.units, best.plan); move != nil {
+			return move, "", true
+		}
+		if q.left = best.left; q.left < 0 {
+			return nil, cmp.Or(refused, why), false
+		}
+		why, fields = cmp.Or(refused, why), rest
+		h.looked.Insert(best.field.key)
+	}
+	return nil, why, true
+}
+
+// compare looks in fields until it is known where it costs the least, of some, nil for nowhere. rest are those to look in after that one. cut says
+// that steps did not last.
+func (q *plea) compare(h *hunt, fields []field, begins bool) (best *found, rest []field, cut bool) {
+	var all []*found
+	start := q.left
+	for i := range fields {
+		f := &fields[i]
+		if best != nil && (len(all) == fewFields || f.toll.compare(best.cost) >= 0 || q.left < start/2) {
+			rest = append(rest, fields[i:]...)
+			break
+		}
+		one, over := q.lookIn(h, f, begins && i == 0)
+		if over {
+			return best, nil, true
+		}
+		if one == nil {
+			h.looked.Insert(f.key)
+			continue
+		}
+		if all = append(all, one); best == nil || one.cost.compare(best.cost) < 0 {
+			best = one
+		}
+	}
+	for _, one := range all {
+		if one != best {
+			rest = append(rest, *one.field)
+		}
+	}
+	if best != nil {
+		best.left = q.left
+	}
+	return best, rest, false
+}
+
+// lookIn looks for who leaves in a field: on the nodes that cost the least, and then on more of them. over says that steps did not last, which they do
+// for the first nodes that an attempt begins with.
+func (q *plea) lookIn(h *hunt, f *field, begins bool) (one *found, over bool) {
+	for {
+		nodes := slices.DeleteFunc(slices.Clone(f.nodes), func(node int) bool { return h.barren.Has(q.infos[node].Node().Name) })
+		reach := cmp.Or(h.reach[f.key], min(times*q.members(), q.members()+more))
+		area, pods := q.first(nodes, reach)
+		if len(area) == 0 {
+			return nil, false
+		}
+		if q.left < readSteps*pods && !begins {
+			return nil, true
+		}
+		part := q.part(area)
+		if part.left = q.left - readSteps*pods; begins { // it would be cut short there each time
+			part.left = max(part.left, stepsPerPod*pods)
+		}
+		units, plan := part.search()
+		q.hears(&part.crowd)
+		if q.left = min(q.left-readSteps*pods, part.left); part.left < 0 {
+			if begins {
+				h.looked.Insert(f.key)
+			}
+			return nil, true
+		}
+		begins = false
+		if plan != nil {
+			return &found{plea: part, field: f, units: units, plan: plan, cost: part.costOf(units)}, false
+		}
+		barren := part.barren(h)
+		switch {
+		case len(area) == len(nodes), barren == 0 && pods > mostPods:
+			return nil, false
+		case barren == 0:
+			h.reach[f.key] = times * reach
+		}
+	}
+}
+
+// hears notes who of a part may not leave yet.
+func (q *plea) hears(of *crowd) {
+	if !of.guarded.IsZero() && (q.crowd.guarded.IsZero() || of.guarded.Before(q.crowd.guarded)) {
+		q.crowd.guarded = of.guarded
+	}
+	q.crowd.budgeted = q.crowd.budgeted || of.budgeted
+}
+
+// first are the first of some nodes, which hold so many members, and on until there are some pods. It returns how many pods these have, too.
+func (q *plea) first(nodes []int, members int) (area []int, pods int) {
+	seats := 0
+	for i, node := range nodes {
+		if seats >= members && pods >= somePods {
+			return nodes[:i], pods
+		}
+		seats, pods = seats+max(0, q.tolls[node].seats), pods+len(q.infos[node].GetPods())
+	}
+	return nodes, pods
+}
+
+// barren notes the nodes of an area where nobody can make room for anybody, and returns how many are new: for a pod alone those are all.
+func (q *plea) barren(h *hunt) (count int) {
+	for node, info := range q.infos {
+		takes := slices.ContainsFunc(q.site.now, func(room []int) bool { return room[node] > 0 })
+		if len(q.crowd.on[node]) == 0 && !takes || q.members() == 1 {
+			h.barren.Insert(info.Node().Name) // it was none before
+			count++
+		}
+	}
+	return count
+}
+
+// part is a plea on some nodes alone, and on those where members stand.
+func (q *plea) part(nodes []int) *plea {
+	some := *q
+	some.site = q.site.part(slices.Compact(slices.Sorted(slices.Values(slices.Concat(nodes, q.standing)))))
+	some.site.seatIn(q.of)
+	some.standing = nil
+	for _, node := range q.standing {
+		if number, ok := some.number(q.infos[node].Node().Name); ok {
+			some.standing = append(some.standing, number)
+		}
+	}
+	some.census = q.censusOf(some.site, q.own, q.census.below, q.census.only)
+	some.crowd = some.census.gather()
+	return &some
+}
+
+// pods is how many pods are on the nodes.
+func (q *plea) pods() (pods int) {
+	for _, info := range q.infos {
+		pods += len(info.GetPods())
+	}
+	return pods
+}
+
+// toldOf are the nodes of those that alone may leave, and those that the members are to come to then.
+func (q *plea) toldOf() (nodes []int) {
+	to := sets.New[string]()
+	for role := range q.kinds {
+		for _, pod := range q.kinds[role].all {
+			to.Insert(pod.Status.NominatedNodeName, q.notices.placeOf(keyOf(q.own), pod.UID))
+		}
+	}
+	for node, info := range q.infos {
+		if to.Has(info.Node().Name) || slices.ContainsFunc(info.GetPods(), func(on fwk.PodInfo) bool { return q.census.only.Has(on.GetPod().UID) }) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+func (q *plea) everybody() (pods []*corev1.Pod) {
+	for i := range q.kinds {
+		pods = append(pods, q.kinds[i].all...)
+	}
+	return pods
+}
+
+func (q *plea) members() (members int) {
+	for i := range q.kinds {
+		members += q.kinds[i].count
+	}
+	return members
+}
+
+func (q *plea) costOf(units []int) (cost nodeToll) {
+	cost.priority = nobodyLeaves
+	for _, unit := range units {
+		cost.priority, cost.loss = max(cost.priority, q.crowd.units[unit].priority), cost.loss+q.crowd.units[unit].loss
+	}
+	return cost
+}
+
+// fields are those to look in, the cheapest first.
+func (q *plea) fields(h *hunt) (fields []field) {
+	role := q.largest()
+	members, tolls := q.kinds[role].count, make([]nodeToll, len(q.infos))
+	q.tolls = tolls
+	for node := range q.infos {
+		tolls[node] = q.tollOf(node, role)
+	}
+	domains := []*topology.Domain{q.tree.Root}
+	if q.required && q.segments == nil {
+		domains = q.tree.At(q.level)
+		if len(q.standing) > 0 {
+			domains = []*topology.Domain{q.tree.Of(q.standing[0], q.level)}
+		}
+	}
+	for _, domain := range domains {
+		f := q.fieldOf(domain, tolls, members)
+		if !h.looked.Has(f.key) && f.toll.priority != notEnough {
+			fields = append(fields, f)
+		}
+	}
+	if q.required && q.segments != nil && len(fields) > 0 {
+		fields[0].nodes = q.bySegment(tolls)
+	}
+	slices.SortStableFunc(fields, func(a, b field) int { return a.toll.compare(b.toll) })
+	return fields
+}
+
+// fieldOf sorts the nodes of a domain by what they cost, and adds up the cheapest until they hold so many members.
+func (q *plea) fieldOf(d *topology.Domain, tolls []nodeToll, members int) field {
+	nodes := slices.Clone(d.Nodes)
+	slices.SortStableFunc(nodes, func(a, b int) int { return tolls[a].compare(tolls[b]) })
+	f := field{key: q.infos[d.Nodes[0]].Node().Name + "/" + strconv.Itoa(d.Level), nodes: nodes, toll: nodeToll{priority: nobodyLeaves}}
+	for _, node := range nodes {
+		if f.toll.seats >= members || tolls[node].priority == notEnough {
+			break
+		}
+		f.toll.priority, f.toll.loss, f.toll.seats = max(f.toll.priority, tolls[node].priority), f.toll.loss+tolls[node].loss, f.toll.seats+tolls[node].seats
+	}
+	if f.toll.seats < members {
+		f.toll.priority = notEnough
+	}
+	if len(q.kinds) == 1 {
+		f.nodes = slices.DeleteFunc(nodes, func(node int) bool { return tolls[node].priority == notEnough })
+	}
+	f.toll.seats = 1 // what counts is what all of it costs
+	return f
+}
+
+// bySegment lists the nodes domain by domain, those first where a segment costs the least.
+func (q *plea) bySegment(tolls []nodeToll) (nodes []int) {
+	var fields []field
+	for _, domain := range q.tree.At(q.level) {
+		fields = append(fields, q.fieldOf(domain, tolls, max(1, q.segment)))
+	}
+	slices.SortStableFunc(fields, func(a, b field) int { return a.toll.compare(b.toll) })
+	for i := range fields {
+		nodes = append(nodes, fields[i].nodes...)
+	}
+	return nodes
+}
+
+// huntOf is what is kept of the search for who leaves for some members of a gang.
+func (p *places) huntOf(g gang, of uint64) *hunt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.record(g)
+	if r.hunt == nil || r.hunt.of != of {
+		r.hunt = &hunt{of: of, looked: sets.New[string](), reach: map[string]int{}, barren: sets.New[string]()}
+	}
+	return r.hunt
+}
+
+// endHunt has the next search for a gang begin anew.
+func (p *places) endHunt(g gang) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.gangs[g]; ok {
+		r.hunt = nil
+	}
+}
