@@ -73,7 +73,7 @@ test-node: tools node-tools build node-images ## Test a real kubelet with gpu-ag
 	BOUNDS=docs go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
 
 chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 10 minutes
-	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20
+	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20 -vain 5
 	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 5 -losses 5 -without-policies
 
 compat: tools build ## Test against API servers of other versions, COMPAT="1.34 1.36"; the first time half an hour to build each

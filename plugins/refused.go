@@ -16,13 +16,28 @@ import (
 )
 
 // heedRefusals tells Coscheduling which pods lose their places after a node was found for them, whoever refuses it: this is where all
-// failures come by, of Reserve, Permit, PreBind and Bind. What others left for such a pod it lost, and would lose again.
+// failures come by, of Reserve, Permit, PreBind and Bind. What others left for such a pod it lost, and would lose again. It also hears of those
+// that found no node where a plugin before it has failed at PostFilter.
 func heedRefusals(handle scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		if pod.Pod.Spec.NodeName != "" && ctx.Err() == nil { // it is the pod as it was to be bound
+		switch {
+		case ctx.Err() != nil:
+		case pod.Pod.Spec.NodeName != "": // it is the pod as it was to be bound
 			status = heedRefusal(profile, pod, status)
+		default:
+			heedSilence(profile, pod, status)
 		}
 		handle(ctx, profile, pod, status, nominating, start)
+	}
+}
+
+// heedSilence tells Coscheduling of a pod that found no node, where its PostFilter was not asked.
+func heedSilence(profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status) {
+	var unfit *framework.FitError
+	if _, gangs := preemptionsOf(profile); gangs != nil && errors.As(status.AsError(), &unfit) && unfit.Diagnosis.NodeToStatus != nil {
+		if told := gangs.Unheard(pod.Pod, unfit.Diagnosis.NodeToStatus); told != "" {
+			unfit.Diagnosis.PostFilterMsg = told
+		}
 	}
 }
 

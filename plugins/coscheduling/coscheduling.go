@@ -87,6 +87,8 @@ type Plugin struct {
 	thrift   thrift
 	// alone says that something has been kept of a pod without a gang.
 	alone atomic.Bool
+	// asked is the pod that PostFilter was asked about last. The scheduling loop has it to itself.
+	asked types.UID
 	// onEvictions is told of those that leave together, nil for none.
 	onEvictions func(victims int)
 	// writing is how many gangs have something written for them.

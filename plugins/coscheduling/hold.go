@@ -139,6 +139,7 @@ func (p *Plugin) turnAway(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 // PostFilter has the members that wait give up their places when one finds none.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, refused fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	name, ok := groupOf(pod)
+	p.asked = pod.UID
 	defer p.forgetGone(pod)
 	if !ok {
 		return p.reclaim(ctx, pod, refused)

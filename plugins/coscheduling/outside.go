@@ -45,6 +45,35 @@ func (p *Plugin) staysOutside(g gang, group *podGroup, refused fwk.NodeToStatusR
 	return why
 }
 
+// Unheard has the members of a gang give up their places that wait for one which found none, where PostFilter was not asked about that: a plugin
+// before it has failed there, as Kubernetes' DynamicResources does for pods that others reject at PreFilter. It is called for each
+// attempt that found no node, by the loop that PostFilter is called by, and returns what to tell the pod, "" for nothing.
+func (p *Plugin) Unheard(pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
+	name, ok := groupOf(pod)
+	heard := p.asked == pod.UID
+	if p.asked = ""; !ok || heard {
+		return ""
+	}
+	defer p.forgetGone(pod)
+	p.decided(name)
+	group := p.groups.get(name)
+	if unusable(group) != "" {
+		return ""
+	}
+	g, m := gangOf(pod, group), p.membersOf(pod, group)
+	if p.standsWithout(pod, group, &m) {
+		return ""
+	}
+	p.dissolve(g, group, &m, pod)
+	if p.places.waitingOf(g) == 0 {
+		return ""
+	}
+	p.fail(g)
+	why := p.staysOutside(g, group, refused)
+	p.giveUp(g, cmp.Or(why, reasonSibling))
+	return why
+}
+
 // refusals sums up why nodes were refused, as kube-scheduler does: the most frequent first.
 func (p *Plugin) refusals(refused fwk.NodeToStatusReader) string {
 	if refused == nil {

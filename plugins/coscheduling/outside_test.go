@@ -198,3 +198,34 @@ func TestAMemberForWhichRoomIsKeptIsTried(t *testing.T) {
 		t.Errorf("it is told %q", why)
 	}
 }
+
+// TestAMemberThatPostFilterIsNotAskedAbout keeps no places of the others: a plugin before this one has failed there.
+func TestAMemberThatPostFilterIsNotAskedAbout(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		l := newLab(t, 2)
+		l.group("g", map[string]any{"minMember": int64(3)})
+		var pods []*corev1.Pod
+		for i := range 3 {
+			pods = append(pods, l.member(fmt.Sprint("m", i), ofApp("small", 2)))
+		}
+		for _, pod := range pods[:2] {
+			l.try(pod)
+		}
+		refused := l.refusedBy("persistentvolumeclaim \"data\" not found")
+		if asked {
+			l.PostFilter(t.Context(), framework.NewCycleState(), pods[2], refused)
+		}
+		told := l.Unheard(pods[2], refused)
+		if (told == "") != asked || !asked && !strings.Contains(told, "not found") {
+			t.Errorf("PostFilter is asked: %v: told %q", asked, told)
+		}
+		for _, held := range l.held {
+			if !strings.Contains(held.refused, "persistentvolumeclaim \"data\" not found") {
+				t.Errorf("PostFilter is asked: %v: %s waits on, told %q", asked, held.pod.Name, held.refused)
+			}
+		}
+		if !l.isKept(pods[0]) {
+			t.Errorf("PostFilter is asked: %v: the next attempt begins at once", asked)
+		}
+	}
+}

@@ -24,6 +24,8 @@ var (
 	stops = flag.Int("stops", 3, "how often the leader is stopped past its lease and continued")
 	// Each round is 40 pods.
 	losses = flag.Int("losses", shortLosses, "how often the API server is away while answers are lost")
+	// Each round is half a minute.
+	vain = flag.Int("vain", 1, "how often pods come for which others would leave for nothing")
 )
 
 const shortLosses = 2

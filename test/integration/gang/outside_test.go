@@ -20,11 +20,12 @@ var outsiders = map[string]struct {
 	asks func(pod *corev1.Pod, number int)
 	says string
 }{
-	"apart":  {asks: func(pod *corev1.Pod, _ int) { apart(pod) }, says: "didn't match pod anti-affinity rules"},
-	"aloof":  {asks: func(pod *corev1.Pod, _ int) { apart(pod) }, says: "didn't match pod anti-affinity rules"},
-	"port":   {asks: func(pod *corev1.Pod, _ int) { listens(pod, 8471) }, says: "didn't have free ports"},
-	"spread": {asks: func(pod *corev1.Pod, _ int) { spreads(pod, "example.com/none") }, says: "didn't match pod topology spread constraints"},
-	"volume": {asks: mountsElsewhere, says: "node affinity"},
+	"apart":   {asks: func(pod *corev1.Pod, _ int) { apart(pod) }, says: "didn't match pod anti-affinity rules"},
+	"aloof":   {asks: func(pod *corev1.Pod, _ int) { apart(pod) }, says: "didn't match pod anti-affinity rules"},
+	"port":    {asks: func(pod *corev1.Pod, _ int) { listens(pod, 8471) }, says: "didn't have free ports"},
+	"spread":  {asks: func(pod *corev1.Pod, _ int) { spreads(pod, "example.com/none") }, says: "didn't match pod topology spread constraints"},
+	"volume":  {asks: mountsElsewhere, says: "node affinity"},
+	"unbound": {asks: mountsNothing, says: "not found"},
 }
 
 func apart(pod *corev1.Pod) {
@@ -42,10 +43,16 @@ func spreads(pod *corev1.Pod, key string) {
 	}}
 }
 
-// mountsElsewhere has the last member use a volume that is on a node of another pool.
+// mountsElsewhere has the last member use a volume that is on a node of another pool, and mountsNothing one that is not there.
 func mountsElsewhere(pod *corev1.Pod, number int) {
 	if number == 2 {
 		mounting("elsewhere")(&pod.Spec)
+	}
+}
+
+func mountsNothing(pod *corev1.Pod, number int) {
+	if number == 2 {
+		mounting("missing")(&pod.Spec)
 	}
 }
 
