@@ -190,6 +190,8 @@ func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		return one(incomplete(job)), nil
 	case job.Reason == inventory.ReasonWaitsForJobs:
 		return one(waitsForJobs(f)), nil
+	case job.QuotaBehind != "":
+		return one(behindGang(job)), nil
 	}
 	lost := slices.Concat(lostNodes(f), brokenGPUs(f), toldToLeave(f))
 	switch {

@@ -12,6 +12,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	quotas "g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -209,6 +210,27 @@ func (f *Facts) outOfScope(class string) (Step, bool) {
 		}
 	}
 	return Step{}, false
+}
+
+// behindGang tells of a gang whose pods are not made, as another one comes first for a quota of the namespace.
+func behindGang(job *inventory.JobDetail) Finding {
+	out := Finding{
+		Cause: reason.QuotaExceeded,
+		Says: phrase.Of("a quota of the namespace has too little for two gangs at once, and job %s comes first: the pods of this one are made when that has all of its own",
+			job.QuotaBehind),
+	}
+	if job.Excess != nil {
+		out.Says = out.Says.And("; %s", job.Excess.Says())
+	}
+	out.Steps = []Step{
+		waiting("wait until that job has its pods, and the quota has room again"),
+		{
+			Action: reason.Inspect, Command: fmt.Sprintf("gpuctl why %s -n %s", job.QuotaBehind, job.Namespace),
+			Says: phrase.Of("see what job %s waits for: gpuctl why %s -n %s", job.QuotaBehind, job.QuotaBehind, job.Namespace),
+		},
+		{Action: reason.RaiseQuota, Says: phrase.Of("or ask for a higher quota")},
+	}
+	return out
 }
 
 // quotaRefused is what the API server says of a quota, where the quotas may not be read.

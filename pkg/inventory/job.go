@@ -35,6 +35,8 @@ type Job struct {
 	DependsOn []string `json:"dependsOn,omitempty"`
 	After     string   `json:"after,omitempty"`
 	WaitsFor  []string `json:"waitsFor,omitempty"`
+	// QuotaBehind is the job that comes before this gang for a quota of the namespace; until that has all of its pods, this one has none.
+	QuotaBehind string `json:"quotaBehind,omitempty"`
 	// Array is how far a job with many tasks has come, nil for every other. Ready, Desired and GPUs are of the tasks that
 	// run at a time.
 	Array *Array `json:"array,omitempty"`
@@ -137,6 +139,7 @@ func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation creationFailure)
 		return p.Ready || p.Phase == string(corev1.PodSucceeded)
 	}))
 	out.After, out.DependsOn, out.WaitsFor = dependenciesOf(job)
+	out.QuotaBehind = quotaBehind(job)
 	out.Status, out.Trouble = judgeBatchJob(job, alive, out.Desired, creation.standing(out.Pods))
 	out.judgeWhole(job)
 	if out.Status == StatusSucceeded {

@@ -77,6 +77,9 @@ func (j *Job) refuse(over []quota.Excess) {
 	switch {
 	case len(over) > 0:
 		j.Excess, j.Refused = &over[0], int32(j.lacking())
+		if j.QuotaBehind != "" {
+			return // what it waits for is that job
+		}
 		j.Trouble = Trouble{Reason: quota.Reason, Message: over[0].String()}
 	case strings.Contains(j.Message, exceededQuota):
 		j.Trouble = Trouble{Reason: "NoPods", Message: "a quota refused the pods, and has room by now: Kubernetes tries again by itself"}

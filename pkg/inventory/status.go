@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/quota"
@@ -118,7 +120,18 @@ func judgeSuspended(job *batchv1.Job) (Status, Trouble) {
 	if waits, ok := waitsForJobs(job); ok {
 		return StatusPending, waits
 	}
+	if first := quotaBehind(job); first != "" {
+		return StatusPending, Trouble{Reason: quota.Reason, Message: fmt.Sprintf("its pods are made when job %s, which comes first for a quota of the namespace, has all of its own", first)}
+	}
 	return StatusSuspended, paused(job)
+}
+
+// quotaBehind is the job that a suspended gang comes after for a quota of its namespace, "" for one that a user has paused and for every other.
+func quotaBehind(job *batchv1.Job) string {
+	if !ptr.Deref(job.Spec.Suspend, false) || job.Annotations[names.AnnotationPausedAt] != "" {
+		return ""
+	}
+	return job.Annotations[names.AnnotationQuotaBehind]
 }
 
 // paused is the trouble of a job that was paused, by a user or for a reason that is told.

@@ -43,6 +43,12 @@ func WaitsFor(top metav1.Object) []string {
 	return left
 }
 
+// startsByItself reports whether a suspended Job is resumed by gpu-controller: when the jobs that it waits for have ended, or when it is its turn
+// for a quota of its namespace.
+func startsByItself(top metav1.Object) bool {
+	return WaitsFor(top) != nil || top.GetAnnotations()[names.AnnotationQuotaBehind] != ""
+}
+
 // pausedByUser reports whether a job is paused, too, beside waiting for others.
 func pausedByUser(top metav1.Object) bool {
 	return top.GetAnnotations()[names.AnnotationPausedAt] != ""

@@ -234,3 +234,26 @@ func TestJobsThatWaitForEachOther(t *testing.T) {
 		})
 	}
 }
+
+// TestAUserPausesAGangThatIsHeldForAQuota: it is paused then, and resuming it has it wait for its turn again.
+func TestAUserPausesAGangThatIsHeldForAQuota(t *testing.T) {
+	type object = map[string]any
+	held := func(others ...string) *batchv1.Job {
+		job := waiting("", "", others...)
+		delete(job.Annotations, names.AnnotationWaitsFor)
+		job.Annotations[names.AnnotationQuotaBehind] = "first"
+		return job
+	}
+	step, err := Pause(held(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
+	if diff := cmp.Diff(object{"annotations": object{names.AnnotationPausedAt: "2026-11-01T12:00:00Z"}, "spec": object{}}, change(t, step, err)); diff != "" {
+		t.Errorf("pausing (-want +got):\n%s", diff)
+	}
+	step, err = Resume(held(names.AnnotationPausedAt))
+	if got := change(t, step, err); len(got["spec"].(object)) != 0 {
+		t.Errorf("resuming one that is paused starts it: %v", got)
+	}
+	step, err = Resume(held())
+	if got := change(t, step, err); got["spec"].(object)["suspend"] != false || got["annotations"].(object)[names.AnnotationQuotaBehind] != nil {
+		t.Errorf("resuming one that is held: %v", got)
+	}
+}

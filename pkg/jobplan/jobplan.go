@@ -125,7 +125,7 @@ func Pause(top client.Object, now time.Time) (Step, error) { return PauseBecause
 func PauseBecause(top client.Object, now time.Time, why string) (Step, error) {
 	switch StateOf(top) {
 	case StatePaused:
-		if WaitsFor(top) != nil && !pausedByUser(top) { // it does not start when what it waits for has ended
+		if startsByItself(top) && !pausedByUser(top) { // it does not start when what it waits for has ended
 			return step(top, map[string]any{names.AnnotationPausedAt: now.UTC().Format(time.RFC3339)}, map[string]any{})
 		}
 		return Step{GPUs: GPUs(top)}, nil
@@ -142,7 +142,7 @@ func Resume(top client.Object) (Step, error) {
 	case StateActive:
 		return Step{GPUs: GPUs(top)}, nil
 	case StatePaused:
-		if WaitsFor(top) != nil && pausedByUser(top) {
+		if startsByItself(top) && pausedByUser(top) {
 			return step(top, map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil}, map[string]any{})
 		}
 		return wake(top)
@@ -194,6 +194,9 @@ func wake(top client.Object) (Step, error) {
 	annotations := map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil, names.AnnotationCancelledAt: nil}
 	if _, waits := top.GetAnnotations()[names.AnnotationWaitsFor]; waits {
 		annotations[names.AnnotationWaitsFor] = nil
+	}
+	if _, behind := top.GetAnnotations()[names.AnnotationQuotaBehind]; behind {
+		annotations[names.AnnotationQuotaBehind] = nil
 	}
 	spec := map[string]any{}
 	switch object := top.(type) {

@@ -87,7 +87,7 @@ func always(plan func([]corev1.Node) pool.Plan) nodePlan {
 var written = []string{
 	names.AnnotationSubmitted, names.AnnotationDescription,
 	names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas,
-	names.AnnotationWaitsFor,
+	names.AnnotationWaitsFor, names.AnnotationQuotaBehind,
 }
 
 // etag is the version of an object; "" for nil.

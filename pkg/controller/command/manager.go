@@ -39,6 +39,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/notify"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
+	"g8s.host/gpu-scheduler/pkg/controller/quotaline"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/replace"
 	"g8s.host/gpu-scheduler/pkg/controller/reservations"
@@ -134,6 +135,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 		(&broken.Reconciler{Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real, Settings: o.broken}).SetUp(manager),
 		(&agents.Reconciler{Client: client, Events: events, Clock: real}).SetUp(manager),
 		(&dependents.Reconciler{Client: client, Events: events}).SetUp(manager),
+		(&quotaline.Reconciler{Client: client, Live: manager.GetAPIReader(), Events: events, Clock: real}).SetUp(manager),
 		pools.New(client, events, real).SetUp(manager),
 		addReservations(manager, reserves),
 		addQuotas(manager, shares),

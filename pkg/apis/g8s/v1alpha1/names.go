@@ -250,6 +250,11 @@ const (
 	AfterAny = "any"
 	// AnnotationWaitsFor, on the top object of a job that is suspended until others have ended, names those that have not.
 	AnnotationWaitsFor = "g8s.host/waits-for"
+	// AnnotationQuotaBehind, on the top object of a gang that gpu-controller has suspended so that another one gets the rest of a ResourceQuota,
+	// names the job that comes first. AnnotationQuotaTurn, on that of a gang of which pods are missing though its quota has room, is
+	// when gpu-controller last had Kubernetes try again, in RFC 3339.
+	AnnotationQuotaBehind = "g8s.host/quota-behind"
+	AnnotationQuotaTurn   = "g8s.host/quota-turn"
 	// AnnotationIdleTimeout, on the top object of a job, is for how long its GPUs may do nothing until it is paused, such as
 	// 2h0m0s.
 	AnnotationIdleTimeout = "g8s.host/idle-timeout"

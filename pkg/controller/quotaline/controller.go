@@ -1,0 +1,213 @@
+// Package quotaline has the gangs of a namespace get their pods one gang after the other where a ResourceQuota has too little for all of them.
+//
+// Kubernetes makes the pods of a Job one by one, as far as a quota lets it. A gang starts only when all of its pods are there, so two gangs
+// that each got a part of the quota would wait for each other for ever. quota.Turns decides which of them comes first; the others are
+// suspended, which deletes their pods, none of which runs, and gives their part back.
+package quotaline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/traced"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/jobplan"
+	"g8s.host/gpu-scheduler/pkg/quota"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "quotaline"
+
+// gathering is how long changes of a namespace are gathered: a quota changes with each pod.
+const gathering = time.Second
+
+// The reasons of events on jobs.
+const (
+	eventHeld    = "HeldForQuota"
+	eventResumed = "ResumedForQuota"
+)
+
+// labelQueue is Kueue's: it suspends and resumes such Jobs itself.
+const labelQueue = "kueue.x-k8s.io/queue-name"
+
+// Reconciler looks after the gangs of namespaces; the name of a request is that of a namespace.
+type Reconciler struct {
+	Client client.Client
+	// Live reads PodGroups, which are in no cache.
+	Live   client.Reader
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+}
+
+// SetUp adds the controller to a manager, whose cache has the indexes of package index.
+func (r *Reconciler) SetUp(manager ctrl.Manager) error {
+	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}}
+	})
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		Watches(&corev1.ResourceQuota{}, namespace).
+		Watches(&batchv1.Job{}, namespace, builder.WithPredicates(predicate.NewPredicateFuncs(isGang))).
+		Complete(traced.Reconciler(Name, r))
+}
+
+// isGang reports whether a Job of gpuctl's has the members of a gang for its pods, and no other program that suspends it.
+func isGang(object client.Object) bool {
+	job, ok := object.(*batchv1.Job)
+	return ok && job.Spec.Template.Labels[g8s.LabelPodGroup] != "" && job.Labels[g8s.LabelJob] != "" && job.Labels[labelQueue] == ""
+}
+
+// Reconcile gives the gangs of a namespace their turns.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var quotas corev1.ResourceQuotaList
+	if err := r.Client.List(ctx, &quotas, client.InNamespace(request.Name)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing the quotas of namespace %s: %w", request.Name, err)
+	}
+	jobs, gangs, err := r.gangs(ctx, request.Name)
+	if err != nil || len(gangs) == 0 {
+		return ctrl.Result{}, err
+	}
+	now := r.Clock.Now()
+	turns, again := quota.Turns(quotas.Items, gangs, now)
+	var failed []error
+	for _, turn := range turns {
+		failed = append(failed, r.carryOut(ctx, jobs[turn.Job], turn, now))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return ctrl.Result{}, err
+	}
+	if again > 0 {
+		again = max(again, gathering)
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// gangs reads the gangs of a namespace whose pods are not all there, and those that are suspended for others.
+func (r *Reconciler) gangs(ctx context.Context, namespace string) (map[string]*batchv1.Job, []quota.Gang, error) {
+	var list batchv1.JobList
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, nil, fmt.Errorf("listing the jobs of namespace %s: %w", namespace, err)
+	}
+	jobs, out := map[string]*batchv1.Job{}, []quota.Gang(nil)
+	for i := range list.Items {
+		job := &list.Items[i]
+		state := jobplan.StateOf(job)
+		held := state == jobplan.StatePaused && job.Annotations[g8s.AnnotationQuotaBehind] != "" && job.Annotations[g8s.AnnotationPausedAt] == ""
+		if !isGang(job) || !held && state != jobplan.StateActive {
+			continue
+		}
+		gang, err := r.gang(ctx, job, held)
+		if err != nil {
+			return nil, nil, err
+		}
+		if held || gang.Pods < gang.Needs {
+			jobs[job.Name] = job
+			out = append(out, gang)
+		}
+	}
+	return jobs, out, nil
+}
+
+func (r *Reconciler) gang(ctx context.Context, job *batchv1.Job, held bool) (quota.Gang, error) {
+	out := quota.Gang{
+		Job: job.Name, Rank: rankOf(job), Created: job.CreationTimestamp.Time, Needs: int64(ptr.Deref(job.Spec.Parallelism, 1)),
+		Pod: &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec},
+	}
+	if job.Status.StartTime != nil {
+		out.Newest = job.Status.StartTime.Time
+	}
+	if at, err := time.Parse(time.RFC3339, job.Annotations[g8s.AnnotationQuotaTurn]); err == nil {
+		out.Turn = at
+	}
+	if held {
+		out.Behind = job.Annotations[g8s.AnnotationQuotaBehind]
+		return out, nil
+	}
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingFields{index.JobUID: string(job.UID)}); err != nil {
+		return out, fmt.Errorf("listing the pods of job %s: %w", job.Name, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.CreationTimestamp.After(out.Newest) {
+			out.Newest = pod.CreationTimestamp.Time
+		}
+		out.Begun = out.Begun || pod.Spec.NodeName != ""
+		if !gpu.HasEnded(pod) && pod.DeletionTimestamp == nil {
+			out.Pods++
+		}
+	}
+	if out.Pods >= out.Needs {
+		return out, nil
+	}
+	least, err := r.minMember(ctx, job)
+	if least > 0 {
+		out.Needs = min(out.Needs, least)
+	}
+	return out, err
+}
+
+// rankOf orders jobs by their priority, as their label says it.
+func rankOf(job *batchv1.Job) int {
+	return map[string]int{"high": 1, "low": -1}[job.Labels[g8s.LabelPriority]]
+}
+
+// minMember is how many members the PodGroup of a Job asks for, 0 where it does not say.
+func (r *Reconciler) minMember(ctx context.Context, job *batchv1.Job) (int64, error) {
+	group := &unstructured.Unstructured{}
+	group.SetAPIVersion(g8s.PodGroupAPIVersion)
+	group.SetKind(g8s.PodGroupKind)
+	name := job.Spec.Template.Labels[g8s.LabelPodGroup]
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: name}, group)
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("reading PodGroup %s/%s: %w", job.Namespace, name, err)
+	}
+	least, _, err := unstructured.NestedInt64(group.Object, "spec", "minMember")
+	if err != nil {
+		return 0, nil //nolint:nilerr // the scheduler cannot read such a group either
+	}
+	return least, nil
+}
+
+// carryOut writes a turn on its Job, as it was read.
+func (r *Reconciler) carryOut(ctx context.Context, job *batchv1.Job, turn quota.Turn, now time.Time) error {
+	patch, err := jobplan.QuotaTurn(job, turn, now)
+	if err != nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, patch))
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return nil // its change asks for another look
+	case err != nil:
+		return fmt.Errorf("giving job %s/%s its turn: %w", job.Namespace, job.Name, err)
+	case turn.Suspend:
+		r.Events.Eventf(job, nil, corev1.EventTypeNormal, eventHeld, "Hold",
+			"a quota of the namespace has too little for two gangs at once, and job %s comes first: this one's pods, none of which runs, are made again after that", turn.Behind)
+	case turn.Resume:
+		r.Events.Eventf(job, nil, corev1.EventTypeNormal, eventResumed, "Resume", "it is first in line for the quota of its namespace: its pods are made")
+	}
+	return nil
+}

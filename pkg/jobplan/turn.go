@@ -1,0 +1,25 @@
+package jobplan
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/quota"
+)
+
+// QuotaTurn is the merge patch of a gang's turn for a quota of its namespace. It fails when the Job changed since it was read.
+func QuotaTurn(job *batchv1.Job, turn quota.Turn, now time.Time) ([]byte, error) {
+	annotations, spec := map[string]any{}, map[string]any{}
+	switch {
+	case turn.Suspend:
+		annotations[names.AnnotationQuotaBehind], spec["suspend"] = turn.Behind, true
+	case turn.Resume:
+		annotations[names.AnnotationQuotaBehind], spec["suspend"] = nil, false
+	case turn.Retry:
+		annotations[names.AnnotationQuotaTurn] = now.UTC().Format(time.RFC3339)
+	}
+	out, err := step(job, annotations, spec)
+	return out.Patch, err
+}

@@ -1,0 +1,152 @@
+package quota
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+func TestTurns(t *testing.T) {
+	const gpus = "requests.nvidia.com/gpu"
+	type list = map[corev1.ResourceName]string
+	full := []corev1.ResourceQuota{bounds("q", list{gpus: "8"}, list{gpus: "8"})}
+	gang := func(name string, minutes, pods int, change ...func(*Gang)) Gang {
+		out := Gang{
+			Job: name, Created: noon.Add(time.Duration(minutes) * time.Minute), Pod: fixture.Pod(name).GPUs(1).Obj(), Needs: 8, Pods: int64(pods), Newest: noon.Add(time.Minute),
+		}
+		for _, f := range change {
+			f(&out)
+		}
+		return out
+	}
+	behind := func(job string) func(*Gang) { return func(g *Gang) { g.Behind = job } }
+	at := noon.Add(time.Hour)
+	for name, tc := range map[string]struct {
+		quotas []corev1.ResourceQuota
+		gangs  []Gang
+		want   []Turn
+	}{
+		"one alone keeps its part":    {full, []Gang{gang("a", 0, 2)}, nil},
+		"two halves: the older stays": {full, []Gang{gang("b", 1, 6), gang("a", 0, 2)}, []Turn{{Job: "b", Suspend: true, Behind: "a"}}},
+		"the priority goes before":    {full, []Gang{gang("b", 1, 6, func(g *Gang) { g.Rank = 1 }), gang("a", 0, 2)}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
+		"three": {full, []Gang{gang("c", 2, 1), gang("b", 1, 1), gang("a", 0, 1)}, []Turn{
+			{Job: "b", Suspend: true, Behind: "a"}, {Job: "c", Suspend: true, Behind: "a"},
+		}},
+		"the first has its pods: the next is resumed": {full, []Gang{gang("c", 2, 0, behind("a")), gang("b", 1, 0, behind("a"))}, []Turn{
+			{Job: "b", Resume: true}, {Job: "c", Suspend: true, Behind: "b"},
+		}},
+		"one that runs in part is not touched": {full, []Gang{gang("a", 0, 2), gang("b", 1, 6, func(g *Gang) { g.Begun = true })}, nil},
+		"one whose pods are just being made":   {full, []Gang{gang("a", 0, 2), gang("b", 1, 6, func(g *Gang) { g.Newest = at.Add(-time.Second) })}, nil},
+		"room for one more: Kubernetes is to try now": {
+			[]corev1.ResourceQuota{bounds("q", list{gpus: "7"}, list{gpus: "8"})}, []Gang{gang("a", 0, 2)}, []Turn{{Job: "a", Retry: true}},
+		},
+		"room for all, and it had its turn long ago: something else keeps its pods from being made": {
+			[]corev1.ResourceQuota{bounds("q", list{gpus: "0"}, list{gpus: "8"})},
+			[]Gang{gang("a", 0, 0, func(g *Gang) { g.Turn = at.Add(-2 * time.Minute) }), gang("b", 1, 0, behind("a"))}, []Turn{{Job: "b", Resume: true}},
+		},
+		"one that never fits gives its part back": {full, []Gang{gang("a", 0, 4, func(g *Gang) { g.Needs = 16 }), gang("b", 1, 4)}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
+		"one that never fits, alone, shows it":    {full, []Gang{gang("a", 0, 0, behind("b"), func(g *Gang) { g.Needs = 16 })}, []Turn{{Job: "a", Resume: true}}},
+		"quotas that bound nothing of it":         {[]corev1.ResourceQuota{bounds("q", nil, list{"services": "0"})}, []Gang{gang("a", 0, 2), gang("b", 1, 6)}, nil},
+		"no quota any more":                       {nil, []Gang{gang("b", 1, 0, behind("a"))}, []Turn{{Job: "b", Resume: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _ := Turns(tc.quotas, tc.gangs, at)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestEveryGangThatFitsRuns plays Job controllers that make pods in any order as far as a quota lets them, gangs that come at any time, and such as
+// run for a while once they are whole. Every gang that the quota can hold has run in the end, however the parts fall.
+func TestEveryGangThatFitsRuns(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := &play{random: random, hard: 4 + random.Int64N(12), now: noon}
+		for i := range 2 + random.IntN(5) {
+			w.gangs = append(w.gangs, &Gang{
+				Job: fmt.Sprint("g", i), Rank: random.IntN(3) - 1, Created: noon.Add(time.Duration(random.IntN(60)) * time.Second),
+				Pod: fixture.Pod("p").GPUs(1).Obj(), Needs: 2 + random.Int64N(10),
+			})
+		}
+		for range 1_000 {
+			w.second()
+		}
+		for _, gang := range w.gangs {
+			if fits := gang.Needs <= w.hard; fits != w.ended[gang.Job] {
+				t.Fatalf("seed %d: a gang of %d, the quota is %d: it has run: %t, %+v", seed, gang.Needs, w.hard, w.ended[gang.Job], *gang)
+			}
+		}
+	}
+}
+
+// play is a namespace in virtual time.
+type play struct {
+	random *rand.Rand
+	hard   int64
+	now    time.Time
+	gangs  []*Gang
+	until  map[string]time.Time
+	ended  map[string]bool
+}
+
+func (w *play) second() {
+	w.now = w.now.Add(time.Second)
+	if w.until == nil {
+		w.until, w.ended = map[string]time.Time{}, map[string]bool{}
+	}
+	used := int64(0)
+	for _, gang := range w.gangs {
+		used += gang.Pods
+	}
+	for _, i := range w.random.Perm(len(w.gangs)) {
+		gang := w.gangs[i]
+		switch until := w.until[gang.Job]; {
+		case gang.Begun && !w.now.Before(until):
+			used -= gang.Pods
+			gang.Pods, w.ended[gang.Job] = 0, true
+		case gang.Begun || gang.Behind != "" || gang.Created.After(w.now) || w.random.IntN(3) == 0:
+		case gang.Pods == gang.Needs:
+			gang.Begun, w.until[gang.Job] = true, w.now.Add(time.Duration(5+w.random.IntN(20))*time.Second)
+		case used < w.hard:
+			gang.Pods, used, gang.Newest = gang.Pods+1, used+1, w.now
+		}
+	}
+	w.turns(used)
+}
+
+func (w *play) turns(used int64) {
+	quantity := func(n int64) corev1.ResourceList {
+		return corev1.ResourceList{"requests.nvidia.com/gpu": *resource.NewQuantity(n, resource.DecimalSI)}
+	}
+	q := corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: quantity(w.hard)}, Status: corev1.ResourceQuotaStatus{Used: quantity(used)}}
+	byName, there := map[string]*Gang{}, []Gang(nil)
+	for _, gang := range w.gangs {
+		byName[gang.Job] = gang
+		if !gang.Created.After(w.now) && !gang.Begun && gang.Pods < gang.Needs {
+			there = append(there, *gang)
+		}
+	}
+	turns, _ := Turns([]corev1.ResourceQuota{q}, there, w.now)
+	for _, turn := range turns {
+		gang := byName[turn.Job]
+		switch {
+		case turn.Suspend:
+			gang.Behind, gang.Pods = turn.Behind, 0
+		case turn.Resume:
+			gang.Behind, gang.Newest = "", w.now
+		case turn.Retry:
+			gang.Turn = w.now
+		}
+	}
+}
