@@ -16,6 +16,8 @@ import (
 const (
 	// smallAnswer is what an answer may have, in bytes, without having to find room: what the system takes for a client as a rule.
 	smallAnswer = 16 << 10
+	// modestAnswer is what an answer may have for which only who asks pays, and not all of a namespace.
+	modestAnswer = 256 << 10
 	// chunk is how much of an answer has to be taken in chunkTime: who reads slower than that reads nothing.
 	chunk     = 64 << 10
 	chunkTime = 10 * time.Second
@@ -31,14 +33,15 @@ const (
 // and those that wait to be read are so many bytes at the most. Whoever reads no answers waits behind themselves. Where others have
 // no room, what was not taken for long is cut.
 type Answers struct {
-	making, sending *fair.Gate
+	making, modest, sending *fair.Gate
 }
 
-// NewAnswers bounds answers by the bytes of all, and of each who asks.
+// NewAnswers bounds answers by the bytes of all, and of each who asks. A quarter more is for those that are modest.
 func NewAnswers(total, each int) *Answers {
 	cores := runtime.GOMAXPROCS(0)
 	return &Answers{
 		making:  fair.New(fair.Limits{Total: max(2, cores), Each: max(1, cores-1), Waiting: 1024}),
+		modest:  fair.New(fair.Limits{Total: total / 4, Each: total / 32, Waiting: 8, Patience: untaken}),
 		sending: fair.New(fair.Limits{Total: total, Each: each, Waiting: waitingAnswers, Patience: untaken}),
 	}
 }
@@ -173,7 +176,11 @@ func (o *Answer) Write(p []byte) (int, error) {
 	}
 	wait, cancel := context.WithTimeout(o.ctx, waitForRoom)
 	defer cancel()
-	leave, err := o.answers.sending.EnterUntil(wait, o.payer, len(p), o.takeBack)
+	gate, who := o.answers.sending, o.payer
+	if len(p) <= modestAnswer {
+		gate, who = o.answers.modest, o.who
+	}
+	leave, err := gate.EnterUntil(wait, who, len(p), o.takeBack)
 	if err != nil {
 		return o.giveUp(p)
 	}
