@@ -14,10 +14,13 @@ import (
 )
 
 // cardQueue is the scheduler's queue. To the pods that wait it reports a pod on a node that names other cards than before
-// as one that leaves, so that no plugin has to register for each update of each running pod to hear of this one.
+// as one that leaves, so that no plugin has to register for each update of each running pod to hear of this one. When one leaves that
+// kept others from nodes by its anti-affinity, it wakes those.
 type cardQueue struct {
 	queue.SchedulingQueue
 	quotas *follow.Quotas
+	// first tells of a pod whether it is the one of its gang that is tried.
+	first func(*corev1.Pod) bool
 }
 
 // MoveAllToActiveOrBackoffQueue implements queue.SchedulingQueue. kube-scheduler calls it after an event has reached its cache. GPUQuotas
@@ -33,6 +36,9 @@ func (q cardQueue) MoveAllToActiveOrBackoffQueue(
 	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, preCheck)
 	if renamed(before, after) {
 		q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, before, nil, preCheck)
+	}
+	if kept := freed(before, after); kept != nil {
+		q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, keeperGone, nil, nil, func(pod *corev1.Pod) bool { return kept(pod) && q.first(pod) })
 	}
 }
 

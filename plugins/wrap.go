@@ -44,7 +44,7 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 		watchRevision(sched, &options.Attempts.Seen)
 	}
 	sched.FailureHandler = heedRefusals(quietly(sched.FailureHandler, clock.RealClock{}))
-	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue, quotasOf(sched)}
+	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue, quotasOf(sched), firstOfGangs(sched)}
 	sched.NextPod = takeOver(throttled(told(sched.NextPod, options.Loop), options.Gate), sched)
 	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
 		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
@@ -114,6 +115,22 @@ func (e *env) hold(node string, gpus int64, cpu ...string) {
 // pod is that of the job which cannot run: one container in the test's pool.
 func (e *env) pod(gpus int64) *fixture.PodBuilder {
 	return fixture.Pod("unused").GPUs(gpus).Pool(e.pool)
+}
+
+// exempt frees the namespace of the policies, for a pod that they would refuse.
+func (e *env) exempt(pod *corev1.Pod) {
+	e.Helper()
+	patch := []byte(`{"metadata":{"labels":{"` + names.LabelPolicy + `":"` + names.PolicyExempt + `"}}}`)
+	if _, err := client.CoreV1().Namespaces().Patch(e.Context(), e.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	template := pod.DeepCopy()
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	e.eventually("the namespace to be exempt", func(ctx context.Context) bool {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "tried"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: template.Spec}}}
+		_, err := client.BatchV1().Jobs(e.namespace).Create(ctx, job, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil
+	})
 }
 
 // submit creates a job, called job, with pods of a form.

@@ -158,6 +158,27 @@ var schedulerOnly = map[string]situation{
 		},
 		cause: reason.PodAntiAffinity, says: []string{"must not share a node"},
 	},
+	"the anti-affinity of a pod of another namespace": {
+		script: func(e *env) {
+			e.createNodes(e.node("n").GPUs(8, a100).Obj())
+			keeper := fixture.Pod("keeper-" + e.namespace).Obj()
+			keeper.Spec.NodeName = e.namespace + "-n"
+			keeper.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+					TopologyKey: corev1.LabelHostname, Namespaces: []string{e.namespace},
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{names.LabelJob: "job"}},
+				}},
+			}}
+			if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(e.Context(), keeper, metav1.CreateOptions{}); err != nil {
+				e.Fatal(err)
+			}
+			e.Cleanup(func() {
+				_ = client.CoreV1().Pods(metav1.NamespaceDefault).Delete(context.Background(), keeper.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+			})
+			e.waits(e.pod(1).Obj())
+		},
+		cause: reason.AntiAffinityOfOthers, says: []string{"pod default/keeper-", "ask the owner of namespace default", "Nothing of this job has to change"},
+	},
 	"topology spread": {
 		script: func(e *env) {
 			e.createNodes(e.node("n").GPUs(8, a100).Obj())
@@ -182,6 +203,7 @@ var schedulerOnly = map[string]situation{
 			}
 			pod := e.pod(1).Obj()
 			pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+			e.exempt(pod)
 			e.waits(pod)
 		},
 		cause: reason.HostPort, says: []string{"another hostPort"},
