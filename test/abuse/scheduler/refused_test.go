@@ -66,6 +66,11 @@ var hostiles = map[string]hostile{
 	"rather against all pods of a node":  {ratherAgainst(ofEverybody(func(*corev1.PodAffinityTerm) {})), beyond},
 	"against those that differ from it":  {against(ofEverybody(func(t *corev1.PodAffinityTerm) { t.MismatchLabelKeys = []string{"app"} })), beyond},
 	"the last of 32 terms":               {manyTerms, beyond},
+	"33 terms":                           {func(p *corev1.Pod) { ownTerms(p, 33) }, "more than 32 terms"},
+	"33 terms, which another scheduler would place": {func(p *corev1.Pod) {
+		ownTerms(p, 33)
+		p.Spec.SchedulerName = "default-scheduler"
+	}, "more than 32 terms"},
 	"a port of the node": {func(p *corev1.Pod) {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: 1}}
 	}, "ports of their node"},
@@ -82,13 +87,18 @@ var hostiles = map[string]hostile{
 	}, chooses},
 }
 
-func manyTerms(p *corev1.Pod) {
-	terms := make([]corev1.PodAffinityTerm, 32)
+// ownTerms gives a pod so many terms against pods of its own namespace.
+func ownTerms(p *corev1.Pod, count int) {
+	terms := make([]corev1.PodAffinityTerm, count)
 	for i := range terms {
 		terms[i] = ofEverybody(func(t *corev1.PodAffinityTerm) { t.NamespaceSelector = nil })
 	}
-	terms[31].NamespaceSelector = &metav1.LabelSelector{}
 	against(terms...)(p)
+}
+
+func manyTerms(p *corev1.Pod) {
+	ownTerms(p, 32)
+	p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[31].NamespaceSelector = &metav1.LabelSelector{}
 }
 
 // tenant acts as who may make and change pods in the namespace of the test.

@@ -77,6 +77,12 @@ func toPrepare(pod *corev1.Pod) {
 	withoutGPUs(pod)
 }
 
+// asAWhole asks for GPUs for all containers together, which Kubernetes refuses itself: if it does no more, the policy has to see them.
+func asAWhole(pod *corev1.Pod) {
+	pod.Spec.Resources = pod.Spec.Containers[0].Resources.DeepCopy()
+	withoutGPUs(pod)
+}
+
 func TestWhoMayUseWhat(t *testing.T) {
 	mine, other := team(t, nil), team(t, nil)
 	none := func(*corev1.Pod) {}
@@ -105,6 +111,7 @@ func TestWhoMayUseWhat(t *testing.T) {
 		"another scheduler, for slices of GPUs":               {map[string]string{}, both(scheduledBy("volcano"), asksFor(names.ResourceMIGPrefix+"1g.5gb", "1")), "set schedulerName: gpu-scheduler"},
 		"another scheduler, for an init container":            {map[string]string{}, both(scheduledBy("volcano"), toPrepare), "set schedulerName: gpu-scheduler"},
 		"the usual scheduler of Kubernetes":                   {map[string]string{}, scheduledBy(""), "scheduler default-scheduler would give a pod GPUs that gpu-scheduler gives"},
+		"another scheduler, for the pod as a whole":           {map[string]string{}, both(scheduledBy("volcano"), asAWhole), "spec.resources"},
 		"another scheduler and no GPUs":                       {map[string]string{}, both(scheduledBy("volcano"), withoutGPUs), ""},
 		"another scheduler and none of its GPUs":              {map[string]string{}, both(scheduledBy("volcano"), asksFor(names.ResourceGPU, "0")), ""},
 		"a scheduler whose list names the namespace":          {map[string]string{"schedulers.volcano": other + " " + mine}, scheduledBy("volcano"), ""},
