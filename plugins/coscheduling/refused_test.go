@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 )
 
@@ -236,5 +237,24 @@ func TestAMemberThatIsRefusedBesideAWholeGang(t *testing.T) {
 	l.podChanged(l.member("zombie", boundTo("n2")))
 	if why := l.Awaits(zombie, false); why != "" {
 		t.Errorf("it has a place, and %s", why)
+	}
+}
+
+// TestAPodThatIsGuaranteedItsGPUsAndRefused takes none back for a while: those who borrow them would leave for nothing.
+func TestAPodThatIsGuaranteedItsGPUsAndRefused(t *testing.T) {
+	l := newLab(t, 2)
+	l.answers()
+	now := l.keepsClock()
+	l.running(0, "old", 60, inNamespace("theirs"))
+	l.running(1, "new", 10, inNamespace("theirs"))
+	pod := l.alone("ns", "mine")
+	l.share(quotaOf("ns", 8, 0))
+	told := l.Refused(pod, "no")
+	if node, evicted := l.postFilter(framework.NewCycleState(), pod); node != "" || len(evicted) > 0 || l.told != told {
+		t.Errorf("%v leave for a place on %q, told %q", evicted, node, l.told)
+	}
+	*now = now.Add(exhausted)
+	if node, evicted := l.postFilter(framework.NewCycleState(), pod); node != "n1" || !slices.Equal(evicted, []string{"new"}) {
+		t.Errorf("a minute later %v leave for a place on %q, told %q", evicted, node, l.told)
 	}
 }
