@@ -48,6 +48,9 @@ func heedRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, stat
 		return status
 	}
 	words, isSiblings := refusalIn(status, pod.Pod.Spec.NodeName)
+	if gpudevices.RefusedByFence(words) {
+		return status
+	}
 	if isSiblings {
 		gangs.Rejected(pod.Pod)
 		return status

@@ -36,12 +36,13 @@ func TestNobodyLeavesTwiceForAPodThatIsRefused(t *testing.T) {
 		// before says that it had no node yet.
 		before, evicts bool
 	}{
-		"its Binding by a policy":       {status: fwk.AsStatus(errors.New(`running Bind plugin "GPUDevices": pods "p" is forbidden: it is refused`)), words: `pods "p" is forbidden: it is refused`},
-		"PreBind, as an error":          {status: fwk.AsStatus(errors.New(`running PreBind plugin "VolumeBinding": it is refused`)), words: `running PreBind plugin "VolumeBinding": it is refused`},
-		"PreBind, as a rejection":       {status: fwk.NewStatus(fwk.Unschedulable, "it is refused").WithPlugin("Other"), words: "Other: it is refused"},
-		"Reserve or Permit":             {status: rejectedBy("Other", "a"), words: "Other: it is refused"},
-		"a filter, which is no refusal": {status: rejectedBy("Other", "a"), before: true, evicts: true},
-		"members of its gang":           {status: rejectedBy("Coscheduling", "a"), evicts: true},
+		"its Binding by a policy":                  {status: fwk.AsStatus(errors.New(`running Bind plugin "GPUDevices": pods "p" is forbidden: it is refused`)), words: `pods "p" is forbidden: it is refused`},
+		"PreBind, as an error":                     {status: fwk.AsStatus(errors.New(`running PreBind plugin "VolumeBinding": it is refused`)), words: `running PreBind plugin "VolumeBinding": it is refused`},
+		"PreBind, as a rejection":                  {status: fwk.NewStatus(fwk.Unschedulable, "it is refused").WithPlugin("Other"), words: "Other: it is refused"},
+		"Reserve or Permit":                        {status: rejectedBy("Other", "a"), words: "Other: it is refused"},
+		"a filter, which is no refusal":            {status: rejectedBy("Other", "a"), before: true, evicts: true},
+		"the fence, since another scheduler leads": {status: fwk.AsStatus(errors.New(`running Bind plugin "GPUDevices": pods "p" is forbidden: ValidatingAdmissionPolicy 'g8s-fence' with binding 'g8s-fence' denied request`)), evicts: true},
+		"members of its gang":                      {status: rejectedBy("Coscheduling", "a"), evicts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newPoliteCluster(t, "a")

@@ -271,8 +271,10 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 	}
 	tried := map[string]*corev1.Pod{}
 	all := count == 0 || p.mayWake(name, count)
-	for _, pods := range waiting {
-		if !all {
+	for g, pods := range waiting {
+		if all {
+			p.places.comeIn(g)
+		} else {
 			pods = pods[:min(len(pods), 1-len(tried))] // one of all gangs
 		}
 		for _, pod := range pods {

@@ -146,6 +146,15 @@ func (p *places) comeSooner(g gang) time.Time {
 	return of.until
 }
 
+// comeIn has members tried at once, as their PodGroup asks for something else now.
+func (p *places) comeIn(g gang) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.gangs[g]; ok {
+		r.outside = outside{}
+	}
+}
+
 // outsideNow says why no member of a gang is tried, "" where they may be.
 func (p *places) outsideNow(g gang, now time.Time) string {
 	p.mu.RLock()

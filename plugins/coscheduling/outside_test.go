@@ -229,3 +229,21 @@ func TestAMemberThatPostFilterIsNotAskedAbout(t *testing.T) {
 		}
 	}
 }
+
+// TestAGangThatIsKeptOutIsTriedWhenItsPodGroupChanges, such as to fewer members, which may have places.
+func TestAGangThatIsKeptOutIsTriedWhenItsPodGroupChanges(t *testing.T) {
+	l := newLab(t, 2)
+	now := l.keepsClock()
+	pods := keptOut(l)
+	*now = now.Add(exhausted)
+	l.held = nil
+	l.outside(pods)
+	name := mustGroup(pods[0])
+	before := l.groups.get(name)
+	l.group("g", map[string]any{"minMember": int64(2)})
+	l.forget()
+	l.groupChanged(before, l.groups.get(name))
+	if tried := l.tried(); len(tried) != len(pods) || l.isKept(pods[0]) {
+		t.Errorf("%v are tried, and kept from the queue: %v", tried, l.isKept(pods[0]))
+	}
+}

@@ -31,11 +31,14 @@ const (
 
 // refusedBy is who refused a binding with an error.
 func refusedBy(err error) string {
-	if strings.Contains(err.Error(), fencePolicy) {
+	if RefusedByFence(err.Error()) {
 		return byFence
 	}
 	return byOther
 }
+
+// RefusedByFence reports whether a binding was refused since another scheduler leads, which says nothing of the pod.
+func RefusedByFence(words string) bool { return strings.Contains(words, fencePolicy) }
 
 // registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
