@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	listersv1 "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
@@ -47,6 +48,7 @@ type Dependencies struct {
 type Plugin struct {
 	Dependencies
 	handle fwk.Handle
+	nodes  listersv1.NodeLister
 	idle   idleTimeouts
 	// shown is what the metrics show.
 	shown atomic.Pointer[shown]
@@ -59,6 +61,9 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 	}
 	return func(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		plugin := &Plugin{Dependencies: deps, handle: handle}
+		if factory := handle.SharedInformerFactory(); factory != nil { // there is none in tests of Filter
+			plugin.nodes = factory.Core().V1().Nodes().Lister()
+		}
 		if err := plugin.idle.follow(handle.SharedInformerFactory()); err != nil {
 			return nil, err
 		}

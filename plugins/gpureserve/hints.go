@@ -25,8 +25,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: afterNodeChange},
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: afterPodChange},
-		{Event: fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, QueueingHintFn: afterPodChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodChange},
+		{Event: fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, QueueingHintFn: p.afterPodChange},
 	}, nil
 }
 
@@ -49,7 +49,7 @@ func offersOther(before, after *corev1.Node) bool {
 		!reflect.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
 }
 
-func afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -59,8 +59,17 @@ func afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Que
 		return fwk.QueueSkip, nil
 	case after == nil:
 		gone := observe.AskOf(before)
-		return hint.QueueIf(!gone.NoCards() && gone.Pool == gpu.PodPool(pod)), nil
+		return hint.QueueIf(!gone.NoCards() && p.poolOf(before) == gpu.PodPool(pod)), nil
 	}
 	changed := before.Labels[names.LabelJobType] != after.Labels[names.LabelJobType] || observe.AskOf(before) != observe.AskOf(after)
 	return hint.QueueIf(after.UID == pod.UID && changed), nil
+}
+
+// poolOf is the pool of the node that a pod has left, as far as that is known; else its own.
+func (p *Plugin) poolOf(gone *corev1.Pod) string {
+	node, err := p.nodes.Get(gone.Spec.NodeName)
+	if err != nil {
+		return gpu.PodPool(gone)
+	}
+	return gpu.PoolOf(node)
 }

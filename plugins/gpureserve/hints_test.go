@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	listersv1 "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -48,6 +50,13 @@ func TestAfterNodeChange(t *testing.T) {
 }
 
 func TestAfterPodChange(t *testing.T) {
+	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, pool := range []string{"a", "b"} {
+		if err := nodes.Add(st.MakeNode().Name("of-"+pool).Label(names.LabelPool, pool).Obj()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &Plugin{nodes: listersv1.NewNodeLister(nodes)}
 	pod := func(name, pool, gpus string) *st.PodWrapper {
 		return st.MakePod().Name(name).UID(name).Label(names.LabelPool, pool).Req(map[corev1.ResourceName]string{names.ResourceGPU: gpus})
 	}
@@ -55,20 +64,22 @@ func TestAfterPodChange(t *testing.T) {
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		"a pod leaves a node of the pool":        {before: pod("x", "a", "1").Node("n").Obj(), want: fwk.Queue},
-		"a pod that waited is gone":              {before: pod("x", "a", "8").Obj(), want: fwk.Queue},
-		"a pod leaves another pool":              {before: pod("x", "b", "1").Node("n").Obj()},
-		"a pod without GPUs leaves":              {before: st.MakePod().Name("x").Label(names.LabelPool, "a").Node("n").Obj()},
-		"another pod comes":                      {after: pod("x", "a", "1").Obj()},
-		"the pod asks for something else":        {before: pod("p", "a", "1").Obj(), after: pod("p", "a", "8").Obj(), want: fwk.Queue},
-		"the pod moves to another pool":          {before: pod("p", "b", "1").Obj(), after: pod("p", "a", "1").Obj(), want: fwk.Queue},
-		"the pod gets another strategy":          {before: pod("p", "a", "1").Obj(), after: pod("p", "a", "1").Label(names.LabelJobType, "notebook").Obj(), want: fwk.Queue},
-		"another pod asks for something else":    {before: pod("x", "a", "1").Obj(), after: pod("x", "a", "8").Obj()},
-		"the pod changes in what is not weighed": {before: pod("p", "a", "1").Obj(), after: pod("p", "a", "1").Label("x", "y").Obj()},
+		"a pod leaves a node of the pool":          {before: pod("x", "a", "1").Node("n").Obj(), want: fwk.Queue},
+		"a pod that waited is gone":                {before: pod("x", "a", "8").Obj(), want: fwk.Queue},
+		"a pod leaves another pool":                {before: pod("x", "b", "1").Node("n").Obj()},
+		"one of another pool leaves a node of it":  {before: pod("x", "b", "1").Node("of-a").Obj(), want: fwk.Queue},
+		"one of the pool leaves a node of another": {before: pod("x", "a", "1").Node("of-b").Obj()},
+		"a pod without GPUs leaves":                {before: st.MakePod().Name("x").Label(names.LabelPool, "a").Node("n").Obj()},
+		"another pod comes":                        {after: pod("x", "a", "1").Obj()},
+		"the pod asks for something else":          {before: pod("p", "a", "1").Obj(), after: pod("p", "a", "8").Obj(), want: fwk.Queue},
+		"the pod moves to another pool":            {before: pod("p", "b", "1").Obj(), after: pod("p", "a", "1").Obj(), want: fwk.Queue},
+		"the pod gets another strategy":            {before: pod("p", "a", "1").Obj(), after: pod("p", "a", "1").Label(names.LabelJobType, "notebook").Obj(), want: fwk.Queue},
+		"another pod asks for something else":      {before: pod("x", "a", "1").Obj(), after: pod("x", "a", "8").Obj()},
+		"the pod changes in what is not weighed":   {before: pod("p", "a", "1").Obj(), after: pod("p", "a", "1").Label("x", "y").Obj()},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := afterPodChange(klog.Background(), pod("p", "a", "1").Obj(), tc.before, tc.after)
+			got, err := p.afterPodChange(klog.Background(), pod("p", "a", "1").Obj(), tc.before, tc.after)
 			if err != nil || got != tc.want {
 				t.Errorf("hint %v, %v, want %v", got, err, tc.want)
 			}
