@@ -23,7 +23,7 @@ const (
 	// searchBudget is how many pods may be looked at in one attempt to find who leaves, a pod each time that its node is tried: some 50 ms, in
 	// which all others wait. In a large pool the next attempt goes on where this one ended. exhausted is how long there is no other search
 	// for a gang when others would have left in vain, or on the same grounds.
-	searchBudget = 200_000
+	searchBudget = 100_000
 	exhausted    = time.Minute
 	// mostVain is the longest that a gang evicts nobody since it did and could not start: exhausted, and twice as long each time.
 	mostVain = time.Hour
@@ -159,8 +159,8 @@ type plea struct {
 	of       party
 	// tolls are about what it costs to make room on each node of a large pool.
 	tolls []nodeToll
-	// left is how many pods may still be looked at.
-	left int
+	// left is how many pods may still be looked at, of a budget.
+	left, budget int
 	// barred are the nodes that members cannot go to, whoever leaves, by role.
 	barred []sets.Set[string]
 }
@@ -186,13 +186,14 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	q := &plea{Plugin: p, site: s, own: g, kinds: of.kinds, of: of, standing: s.positions(p.places.nodesOf(m.placed)), census: p.censusOf(s, g, below, only),
 		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(of.kinds))}
 	if q.replays() {
-		q.left = math.MaxInt
+		q.left = math.MaxInt / (2 * fewEfforts)
 	}
+	q.budget = q.left
 	move, why, done := q.look(ctx)
 	if move != nil {
 		return move, setback{}
 	}
-	return nil, setback{looked: p.effort - q.left + len(s.infos), why: why, unfinished: !done, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
+	return nil, setback{looked: q.budget - q.left + len(s.infos), why: why, unfinished: !done, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
 }
 
 // replays reports whether no time passes for other pods while somebody looks.
@@ -215,7 +216,8 @@ func (q *plea) look(ctx context.Context) (move *clearance, why string, done bool
 			return move, "", true
 		}
 	}
-	q.crowd = q.census.gather()
+	q.crowd, q.budget = q.census.gather(), fewEfforts*q.budget
+	q.left = q.budget
 	move, why = q.passing(ctx, nil, nil)
 	if move == nil && q.left < 0 {
 		q.places.pause(q.own, q.Plugin.now().Add(exhausted))

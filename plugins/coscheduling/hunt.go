@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// fewPods is on how many pods those that leave are weighed against each other all at once.
-	fewPods = 2_000
+	// fewPods is on how many pods those that leave are weighed against each other all at once, and fewEfforts how many attempts' steps that may take,
+	// which it seldom does.
+	fewPods, fewEfforts = 2_000, 5
 	// somePods is on how many they are otherwise at least, on the nodes that cost the least, which hold times as many members as there are, or
 	// more of them. mostPods is where it ends that more and more nodes are looked at together.
 	somePods, times, more, mostPods = 1_000, 4, 64, 5_000
 	// stepsPerPod is more than it takes to look for who leaves in an area, which therefore ends, however large the gang is. Of these readSteps
 	// are to find out who may leave, weighSteps to weigh it, and a look at what was weighed before is podsPerStep for one.
-	stepsPerPod, readSteps, weighSteps, podsPerStep = 60, 12, 4, 2
+	stepsPerPod, readSteps, weighSteps, podsPerStep = 60, 24, 4, 4
 	// fewFields is how many fields in which somebody can leave are compared.
 	fewFields = 4
 )
@@ -131,7 +132,7 @@ func (q *plea) compare(h *hunt, fields []field, begins bool) (best *found, rest 
 // for the first nodes that an attempt begins with.
 func (q *plea) lookIn(h *hunt, f *field, begins bool) (one *found, over bool) {
 	for {
-		nodes := slices.DeleteFunc(slices.Clone(f.nodes), func(node int) bool { return h.barren.Has(q.infos[node].Node().Name) })
+		nodes := slices.DeleteFunc(slices.Clone(f.nodes), func(node int) bool { return q.tolls[node].barren })
 		reach := cmp.Or(h.reach[f.key], min(times*q.members(), q.members()+more))
 		area, pods := q.first(nodes, reach)
 		if len(area) == 0 {
@@ -142,7 +143,7 @@ func (q *plea) lookIn(h *hunt, f *field, begins bool) (one *found, over bool) {
 		}
 		part := q.part(area)
 		if part.left = q.left - readSteps*pods; begins { // it would be cut short there each time
-			part.left = max(part.left, stepsPerPod*pods)
+			part.left = max(part.left, stepsPerPod*pods*len(q.kinds))
 		}
 		units, plan := part.search()
 		q.hears(&part.crowd)
@@ -157,6 +158,9 @@ func (q *plea) lookIn(h *hunt, f *field, begins bool) (one *found, over bool) {
 			return &found{plea: part, field: f, units: units, plan: plan, cost: part.costOf(units)}, false
 		}
 		barren := part.barren(h)
+		for _, node := range area {
+			q.tolls[node].barren = h.barren.Has(q.infos[node].Node().Name)
+		}
 		switch {
 		case len(area) == len(nodes), barren == 0 && pods > mostPods:
 			return nil, false
@@ -267,6 +271,7 @@ func (q *plea) fields(h *hunt) (fields []field) {
 	q.tolls = tolls
 	for node := range q.infos {
 		tolls[node] = q.tollOf(node, role)
+		tolls[node].barren = h.barren.Len() > 0 && h.barren.Has(q.infos[node].Node().Name)
 	}
 	domains := []*topology.Domain{q.tree.Root}
 	if q.required && q.segments == nil {

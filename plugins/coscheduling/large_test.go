@@ -46,17 +46,21 @@ func (l *lab) largeGang(members int, how string) (first *corev1.Pod) {
 	return first
 }
 
-// TestAGangEvictsInALargePool: a gang of high priority has pods of low priority evicted in a pool of thousands of nodes as in one of a hundred, in one
-// attempt, and those that lose the least.
+// TestAGangEvictsInALargePool: a gang of high priority has pods of low priority evicted in a pool of thousands of nodes as in one of a hundred, at once
+// when their pods were weighed, and those that lose the least.
 func TestAGangEvictsInALargePool(t *testing.T) {
 	for _, nodes := range []int{100, 400, 1000, 4000} {
 		for _, how := range []string{"", "required=rack", "preferred=rack", "required=rack;segment=8", "preferred=rack;segment=8"} {
 			t.Run(fmt.Sprintf("%d nodes %s", nodes, how), func(t *testing.T) {
 				l := smallJobs(t, nodes, 40)
 				first := l.largeGang(16, how)
-				start := time.Now()
-				_, evicted, _ := l.refuse(first)
-				t.Logf("%s", time.Since(start).Round(time.Millisecond))
+				now := time.Now()
+				l.now = func() time.Time { return now }
+				var evicted []string
+				for attempts := 0; attempts < 3 && len(evicted) == 0; attempts++ { // the first ones weigh the pods of all nodes
+					_, evicted, _ = l.refuse(first)
+					now = now.Add(time.Minute)
+				}
 				if len(evicted) != 128 || slices.ContainsFunc(evicted, func(name string) bool { return !isOnOneOf(name, 16) }) {
 					t.Errorf("%d pods are evicted, want the 128 of the first 16 nodes, which have just begun: %v", len(evicted), evicted)
 				}
@@ -144,15 +148,15 @@ func BenchmarkALargePool(b *testing.B) {
 						for {
 							m := l.membersOf(first, group)
 							bearing := l.bearingOf(l.infos)
-							start := time.Now()
+							start := cpuTime()
 							_, back := l.clearing(b.Context(), gangOf(first, group), group, &m, bearing, nil)
-							worst, attempts = max(worst, time.Since(start)), attempts+1
+							worst, attempts = max(worst, cpuTime()-start), attempts+1
 							if !back.unfinished {
 								break
 							}
 						}
 					}
-					b.ReportMetric(float64(worst.Microseconds())/1000, "worst-ms")
+					b.ReportMetric(float64(worst.Microseconds())/1000, "worst-cpu-ms")
 					b.ReportMetric(float64(attempts)/float64(b.N), "attempts/op")
 				})
 			}

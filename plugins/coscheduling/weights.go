@@ -3,7 +3,6 @@ package coscheduling
 import (
 	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +30,8 @@ type weights struct {
 // weighed is a pod, as far as it counts for what it costs to have it leave.
 type weighed struct {
 	pod *corev1.Pod
+	// ends says that it is being deleted.
+	ends bool
 	// milli is what it loses a second, since when.
 	milli    int64
 	since    time.Time
@@ -55,7 +56,7 @@ func (w *weights) weigh(nodes []fwk.NodeInfo, left *int) bool {
 		for i, on := range info.GetPods() {
 			pod := on.GetPod()
 			milli, since := lossRate(pod)
-			w.on[node][i] = weighed{pod: pod, milli: milli, since: since, gpus: gpuquota.WholeGPUs(pod), priority: corev1helpers.PodPriority(pod)}
+			w.on[node][i] = weighed{pod: pod, ends: pod.DeletionTimestamp != nil, milli: milli, since: since, gpus: gpuquota.WholeGPUs(pod), priority: corev1helpers.PodPriority(pod)}
 		}
 	}
 	return true
@@ -81,6 +82,8 @@ type nodeToll struct {
 	loss     int64
 	// seats is how many of the largest members there is room for then.
 	seats int
+	// barren says that nobody can make room there.
+	barren bool
 }
 
 func (t nodeToll) compare(other nodeToll) int {
@@ -136,12 +139,24 @@ type candidate struct {
 	rank, loss, gpus int64
 }
 
+// add puts one that may leave behind those that cost no more.
+func (w *weights) add(one candidate) {
+	at := len(w.some)
+	w.some = append(w.some, one)
+	for ; at > 0 && (w.some[at-1].rank > one.rank || w.some[at-1].rank == one.rank && w.some[at-1].loss > one.loss); at-- {
+		w.some[at] = w.some[at-1]
+	}
+	w.some[at] = one
+}
+
 // leaving are those on a node that may leave, the cheapest first, and the GPUs of those that leave already. The list counts until the next call.
 func (q *plea) leaving(node int) (some []candidate, freed int64) {
 	w, guarantees := &q.tables.weights, q.quotas.Any()
 	w.some = w.some[:0]
-	for _, o := range w.on[w.of[q.infos[node].Node().Name]] {
-		if o.pod.DeletionTimestamp != nil {
+	on := w.on[w.of[q.infos[node].Node().Name]]
+	for i := range on {
+		o := &on[i]
+		if o.ends {
 			if isLeaving(o.pod, q.census.now) {
 				freed += o.gpus
 			}
@@ -151,10 +166,9 @@ func (q *plea) leaving(node int) (some []candidate, freed int64) {
 		if guarantees && o.gpus > 0 {
 			standing = q.census.standing(o.pod)
 		}
-		if q.census.leaves(o.pod, standing) {
-			w.some = append(w.some, candidate{lowestIf(standing == gpuquota.Yields, o.priority), lossSince(o.milli, o.since, q.census.now), o.gpus})
+		if o.priority < q.census.below || standing == gpuquota.Yields {
+			w.add(candidate{lowestIf(standing == gpuquota.Yields, o.priority), lossSince(o.milli, o.since, q.census.now), o.gpus})
 		}
 	}
-	slices.SortStableFunc(w.some, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.loss, b.loss)) })
 	return w.some, freed
 }
