@@ -233,8 +233,21 @@ func (p *Plugin) forgetArrivals(name types.NamespacedName) {
 }
 
 // countOf is how many live pods name a PodGroup.
-func (p *Plugin) countOf(group types.NamespacedName) int {
-	keys, err := p.pods.IndexKeys(byGroup, group.String())
+func (p *Plugin) countOf(group types.NamespacedName) int { return p.counted(byGroup, group.String()) }
+
+// countIn is how many live pods a gang has, whether or not its PodGroup gathers those of several owners, which may be gone.
+func (p *Plugin) countIn(g gang) int {
+	switch {
+	case g.isAlone():
+		return len(p.podAlone(g.group))
+	case g.owner == "":
+		return p.countOf(g.group)
+	}
+	return p.counted(byGang, jobOf(g))
+}
+
+func (p *Plugin) counted(index, key string) int {
+	keys, err := p.pods.IndexKeys(index, key)
 	if err != nil {
 		return 0 // the index is there since the plugin was made
 	}

@@ -245,7 +245,9 @@ func (p *Plugin) lookAgain(job string, pod *corev1.Pod) {
 func (p *Plugin) waitingOf(job string, pod *corev1.Pod) *corev1.Pod {
 	candidates := []*corev1.Pod{p.living(nameOf(pod), pod.UID)}
 	if name, ok := groupOf(pod); ok {
-		candidates = append(candidates, p.podsOf(name)...)
+		if group := p.groups.get(name); group != nil {
+			candidates = append(candidates, p.podsIn(gangOf(pod, group), group)...)
+		}
 	}
 	for _, other := range candidates {
 		if other != nil && lives(other) && p.placeOf(other) == none && len(other.Spec.SchedulingGates) == 0 && p.lineUp(other).Job == job {

@@ -82,9 +82,11 @@ type Plugin struct {
 	places places
 	// arrivals are the gangs that are not whole yet.
 	arrivals arrivals
-	tables   tables
-	newest   newest
-	thrift   thrift
+	// namesakes are how many pods have the label of a PodGroup.
+	namesakes namesakes
+	tables    tables
+	newest    newest
+	thrift    thrift
 	// alone says that something has been kept of a pod without a gang.
 	alone atomic.Bool
 	// asked is the pod that PostFilter was asked about last. The scheduling loop has it to itself.
@@ -222,17 +224,35 @@ func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, 
 
 // membersOf gathers the gang of a pod.
 func (p *Plugin) membersOf(pod *corev1.Pod, group *podGroup) members {
-	return membersOf(pod, group, p.podsOf(gangOf(pod, group).group), p.placeOf)
+	g := gangOf(pod, group)
+	pods := p.podsIn(g, group)
+	m := membersOf(pod, group, pods, p.placeOf)
+	if m.all() < group.minMember && !group.severalOwners {
+		m.strangers = max(0, p.namesakes.count(g.group, p.now(), p.countOf)-len(pods))
+	}
+	return m
+}
+
+// podsIn returns the live pods of a gang, where a PodGroup gathers those of one owner without those of all others.
+func (p *Plugin) podsIn(g gang, group *podGroup) []*corev1.Pod {
+	if group.severalOwners {
+		return p.podsOf(g.group)
+	}
+	return p.indexed(byGang, jobOf(g))
 }
 
 // podsOf returns the live pods of a PodGroup.
 func (p *Plugin) podsOf(group types.NamespacedName) []*corev1.Pod {
-	objects, err := p.pods.ByIndex(byGroup, group.String())
+	if pods := p.indexed(byGroup, group.String()); len(pods) > 0 {
+		return pods
+	}
+	return p.podAlone(group)
+}
+
+func (p *Plugin) indexed(index, key string) []*corev1.Pod {
+	objects, err := p.pods.ByIndex(index, key)
 	if err != nil {
 		return nil // there is the index
-	}
-	if len(objects) == 0 {
-		return p.podAlone(group)
 	}
 	pods := make([]*corev1.Pod, 0, len(objects))
 	for _, object := range objects {

@@ -63,13 +63,15 @@ func lives(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// byGroup is the index of pods by their PodGroup, and byNomination that of pods without a node by the one that is kept for them.
+// byGroup is the index of pods by their PodGroup, byGang by their owner as well: one label may be on the pods of thousands. byNomination is
+// that of pods without a node by the one that is kept for them.
 const (
 	byGroup      = "scheduling.x-k8s.io/pod-group"
+	byGang       = "scheduling.x-k8s.io/pod-group/controller"
 	byNomination = "status.nominatedNodeName"
 )
 
-var podIndexers = cache.Indexers{byGroup: groupKeys, byNomination: nominationKeys}
+var podIndexers = cache.Indexers{byGroup: groupKeys, byGang: gangKeys, byNomination: nominationKeys}
 
 // indexPods adds the indices to an informer of pods, once for all profiles.
 func indexPods(pods cache.SharedIndexInformer) error {
@@ -101,6 +103,17 @@ func groupKeys(object any) ([]string, error) {
 	return nil, nil
 }
 
+func gangKeys(object any) ([]string, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	if group, ok := groupOf(pod); ok && lives(pod) {
+		return []string{jobOf(gang{group: group, owner: ownerOf(pod)})}, nil
+	}
+	return nil, nil
+}
+
 // members are the live pods of a gang, as one of them sees it that is to be placed.
 type members struct {
 	// placed are the others that have a place: bound, or on their way to it. bound are those that the API server knows of.
@@ -112,7 +125,7 @@ type members struct {
 	gated, foreign int
 	// seated are the segments of all of them, once these were asked for.
 	seated *seating
-	// strangers are no members: they have the label, and another owner.
+	// strangers are no members: they have the label, and another owner. They are counted where there are too few members.
 	strangers int
 }
 
@@ -126,15 +139,11 @@ const (
 	gone // with its node
 )
 
-// membersOf gathers the gang of a pod from the pods of its PodGroup.
+// membersOf gathers the gang of a pod from its pods.
 func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf func(*corev1.Pod) place) members {
 	own, m := gangOf(pod, group), members{waiting: []*corev1.Pod{pod}}
 	for _, other := range pods {
-		if other.UID == pod.UID || !lives(other) {
-			continue
-		}
-		if gangOf(other, group) != own {
-			m.strangers++
+		if other.UID == pod.UID || !lives(other) || gangOf(other, group) != own {
 			continue
 		}
 		switch at := placeOf(other); {
@@ -155,10 +164,13 @@ func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf fun
 	return m
 }
 
+// all is how many there are.
+func (m *members) all() int { return len(m.placed) + len(m.waiting) + m.gated + m.foreign }
+
 // missing says which members are not there to be placed, "" if there are enough.
 func (m *members) missing(want int) string {
 	ready := len(m.placed) + len(m.waiting)
-	switch all := ready + m.gated + m.foreign; {
+	switch all := m.all(); {
 	case ready >= want:
 		return ""
 	case all < want:

@@ -103,7 +103,7 @@ func (p *Plugin) tell(members sets.Set[types.UID], again time.Duration, what fun
 func (p *Plugin) activate(pod *corev1.Pod, group *podGroup) {
 	siblings := map[string]*corev1.Pod{}
 	own := gangOf(pod, group)
-	for _, other := range p.podsOf(own.group) {
+	for _, other := range p.podsIn(own, group) {
 		if other.UID != pod.UID && gangOf(other, group) == own && p.placeOf(other) == none {
 			siblings[nameOf(other).String()] = other
 		}
@@ -258,13 +258,7 @@ func (p *Plugin) tidy(g gang) {
 	if !p.places.mayBeGone(g) {
 		return
 	}
-	there := 0
-	for _, pod := range p.podsOf(g.group) {
-		if g.owner == "" || g.owner == ownerOf(pod) {
-			there++
-		}
-	}
-	if there > 0 {
+	if there := p.countIn(g); there > 0 {
 		p.places.stay(g, there)
 		return
 	}
@@ -316,7 +310,7 @@ func oneMember() func(*corev1.Pod) bool {
 // wake has chosen members of a gang tried that wait.
 func (p *Plugin) wake(g gang, group *podGroup, chosen func(*corev1.Pod) bool) {
 	waiting := map[string]*corev1.Pod{}
-	for _, pod := range p.podsOf(g.group) {
+	for _, pod := range p.podsIn(g, group) {
 		if gangOf(pod, group) == g && p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 && chosen(pod) {
 			waiting[nameOf(pod).String()] = pod
 		}

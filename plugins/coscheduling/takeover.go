@@ -71,5 +71,5 @@ func (p *Plugin) isAwaited(by notice.Preemptor, nominated bool) bool {
 	}
 	g := gang{group: types.NamespacedName{Namespace: by.Namespace, Name: by.Group}, owner: by.UID}
 	group := p.groups.get(g.group)
-	return group != nil && slices.ContainsFunc(p.podsOf(g.group), func(pod *corev1.Pod) bool { return gangOf(pod, group) == g && comes(pod) })
+	return group != nil && slices.ContainsFunc(p.podsIn(g, group), func(pod *corev1.Pod) bool { return gangOf(pod, group) == g && comes(pod) })
 }

@@ -69,15 +69,15 @@ type census struct {
 	only sets.Set[types.UID]
 	// stays are pods that could not be evicted a while ago.
 	stays map[types.UID]bool
-	// members are the live pods of PodGroups, by gang.
-	members map[types.NamespacedName]map[gang][]*corev1.Pod
+	// members are the live pods of gangs.
+	members map[gang][]*corev1.Pod
 }
 
 // censusOf begins to gather those of lower priority on the nodes of a site.
 func (p *Plugin) censusOf(s *site, own gang, below int32, only sets.Set[types.UID]) *census {
 	now := p.now()
 	return &census{Plugin: p, site: s, own: own, request: s.request, service: !minruntime.Binds(below), below: below, now: now, only: only, known: map[gang]int{}, strong: map[gang]bool{},
-		stays: p.departures.staysOf(now), members: map[types.NamespacedName]map[gang][]*corev1.Pod{}}
+		stays: p.departures.staysOf(now), members: map[gang][]*corev1.Pod{}}
 }
 
 // gather lists those who may be evicted, as far as disruption budgets allow.
@@ -183,20 +183,14 @@ func (c *census) mayLeave(pod *corev1.Pod) bool {
 	return c.leaves(pod, c.standing(pod))
 }
 
-// gangmates are the live members of a gang. The pods of a PodGroup are gone through once for all of its gangs: there may be
-// as many of these.
+// gangmates are the live members of a gang, which are gone through once.
 func (c *census) gangmates(of gang, group *podGroup) []*corev1.Pod {
-	known, ok := c.members[of.group]
+	known, ok := c.members[of]
 	if !ok {
-		known = map[gang][]*corev1.Pod{}
-		for _, pod := range c.podsOf(of.group) {
-			if lives(pod) {
-				known[gangOf(pod, group)] = append(known[gangOf(pod, group)], pod)
-			}
-		}
-		c.members[of.group] = known
+		known = slices.DeleteFunc(c.podsIn(of, group), func(pod *corev1.Pod) bool { return !lives(pod) || gangOf(pod, group) != of })
+		c.members[of] = known
 	}
-	return known[of]
+	return known
 }
 
 // lossOf is the work that is lost with a pod: thousandths of GPUs times seconds since it saved its work, or since its start.
