@@ -53,8 +53,9 @@ type Workload struct {
 	Kind, Namespace, Name string
 	// Want is how many pods there should be, and Ready how many are.
 	Want, Ready int32
-	// Image is its container's.
+	// Image and Args are those of its first container.
 	Image string
+	Args  []string
 }
 
 // The names of what there are checks for.
@@ -147,6 +148,9 @@ func ExamineInstallation(f Installation) []Check {
 	checks = append(checks, f.cards(), f.versions(), f.spotPools())
 	if f.workload(names.SchedulerName) != nil {
 		checks = append(checks, f.scheduler())
+	}
+	if controller := f.workload(controllerName); controller != nil {
+		checks = append(checks, controller.silentNodes())
 	}
 	if len(f.Channels) > 0 {
 		checks = append(checks, f.channels())

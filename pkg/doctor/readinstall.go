@@ -277,7 +277,7 @@ func (f *Installation) add(server, kind string, meta *metav1.ObjectMeta, pod *co
 		return
 	}
 	f.Workloads = append(f.Workloads, Workload{
-		Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Want: want, Ready: ready, Image: pod.Containers[0].Image,
+		Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Want: want, Ready: ready, Image: pod.Containers[0].Image, Args: pod.Containers[0].Args,
 	})
 	for i := range pod.Volumes {
 		if config := pod.Volumes[i].ConfigMap; meta.Name == names.SchedulerName && config != nil && strings.HasPrefix(config.Name, configPrefix) {

@@ -43,6 +43,8 @@ const (
 	HeldByBudget HeldReason = "Budget"
 	// HeldByPod says that a pod is not to be moved without a person.
 	HeldByPod HeldReason = "NoMigration"
+	// HeldByStorage says that a pod holds a volume for one node at a time, and that nothing proves that the node is off.
+	HeldByStorage HeldReason = "Storage"
 )
 
 // MaxFailures is beyond what any back-off tells apart.

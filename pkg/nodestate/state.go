@@ -34,7 +34,7 @@ const (
 // State is one thing that a controller makes of a node.
 type State struct {
 	Code Code `json:"code" enum:"Suspect,NotAdmitted,OutOfService,NotTakenForDead,Moving,Leaving,Joining"`
-	// Reason is, of a node that is suspect, NotReady or Condition; of one that is not taken for dead, Budget or NoMigration; of
+	// Reason is, of a node that is suspect, NotReady or Condition; of one that is not taken for dead, Budget, NoMigration or Storage; of
 	// one that is out of service, whether the Controller or an Other has said so.
 	Reason string `json:"reason,omitempty"`
 	// Condition is the condition of the node that made it suspect.
@@ -134,8 +134,11 @@ func (s *State) Says() phrase.Text {
 	case Joining:
 		return phrase.Of("starting: it has not joined its pool yet")
 	case NotTakenForDead:
-		if s.Reason == string(HeldByPod) {
+		switch s.Reason {
+		case string(HeldByPod):
 			return phrase.Of("not taken for dead: pod %s is not to be moved without a person", s.Pod)
+		case string(HeldByStorage):
+			return phrase.Of("not taken for dead: pod %s holds a volume for one node at a time, and nothing proves that the machine is off", s.Pod)
 		}
 		return phrase.Of("not taken for dead: more nodes of the pool are silent at once than the budget allows")
 	}

@@ -86,7 +86,10 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.probes, "health-probe-bind-address", ":8081", "Where to serve /healthz and /readyz; 0 turns it off")
 	flags.DurationVar(&o.recovery.OutOfServiceAfter, "out-of-service-after", 0,
 		"How long after its last sign of life a machine of this cluster is certainly off, 40s or more: its pods are then ended, and run elsewhere. "+
-			"0 says that silence proves nothing, and leaves such nodes to the word of their cloud or of a person")
+			"0 says that silence proves nothing, and leaves such nodes to --silent-node-after, the word of their cloud or of a person")
+	flags.DurationVar(&o.recovery.SilentAfter, "silent-node-after", 4*time.Minute,
+		"How long after its last sign of life a machine is taken for dead though nothing proves it, 40s or more, unless a pod on it holds a volume for "+
+			"one node at a time; 0 waits for proof")
 	flags.IntVar(&o.recovery.Budget, "out-of-service-budget", 20, "How many nodes of a pool may be taken for dead at once, or have pods ended for broken GPUs within an hour, in percent; one always may")
 	flags.DurationVar(&o.recovery.BackOff, "suspect-back-off", time.Minute, "How long a node that failed must be ready before it gets new pods; doubles each time it fails again")
 	flags.DurationVar(&o.recovery.MaxBackOff, "suspect-max-back-off", time.Hour, "The most that this back-off grows to")
@@ -133,6 +136,8 @@ func checkRecovery(r recovery.Settings) error {
 	switch {
 	case r.OutOfServiceAfter != 0 && r.OutOfServiceAfter < kubeletLease:
 		return fmt.Errorf("--out-of-service-after is %s, want 0 or %s or more: so long a kubelet that lives may be silent", r.OutOfServiceAfter, kubeletLease)
+	case r.SilentAfter != 0 && r.SilentAfter < kubeletLease:
+		return fmt.Errorf("--silent-node-after is %s, want 0 or %s or more: so long a kubelet that lives may be silent", r.SilentAfter, kubeletLease)
 	case r.Budget < 0 || r.Budget > 100:
 		return fmt.Errorf("--out-of-service-budget is %d, want 0 to 100 percent", r.Budget)
 	case r.BackOff < 0 || r.MaxBackOff < r.BackOff:

@@ -14,6 +14,9 @@ type Settings struct {
 	// OutOfServiceAfter is how long after its last sign of life a machine is certainly off; 0 says that silence proves
 	// nothing.
 	OutOfServiceAfter time.Duration
+	// SilentAfter is how long after its last sign of life a machine is taken for dead though nothing proves it, unless a pod of it holds a
+	// volume that is for one node at a time; 0 never does.
+	SilentAfter time.Duration
 	// Budget is how many nodes of a pool may be out of service by our doing at once, in percent; one always may.
 	Budget int
 	// BackOff is how long a node must be ready after its first failure before it gets new pods, MaxBackOff after many.
@@ -56,10 +59,11 @@ type Node struct {
 	ShutDown bool
 	// Suspect and OutOfService say that it has our taints; OutOfServiceByOthers that somebody else calls it so.
 	Suspect, OutOfService, OutOfServiceByOthers bool
-	// Pods is how many pods there are to move, Unmovable one that a person must decide about, "" if there is none.
-	Pods      int
-	Unmovable string
-	Record    Record
+	// Pods is how many pods there are to move, Unmovable one that a person must decide about, "" if there is none, and Exclusive one that
+	// holds a volume which only one node at a time may mount.
+	Pods                 int
+	Unmovable, Exclusive string
+	Record               Record
 }
 
 // Step is what to do about a node. The zero value is nothing.
@@ -111,7 +115,7 @@ func Decide(nodes []Node, settings Settings, now time.Time) (steps []Step, again
 func tooMany(nodes []Node, settings Settings) string {
 	dead := 0
 	for _, node := range nodes {
-		if !node.Closed && !node.OutOfServiceByOthers && (node.OutOfService || node.Silence >= missed || certainlyOff(node, settings) != "") {
+		if !node.Closed && !node.OutOfServiceByOthers && (node.OutOfService || node.Silence >= missed || presumedOff(node, settings) != "") {
 			dead++
 		}
 	}
@@ -135,6 +139,17 @@ func certainlyOff(node Node, settings Settings) string {
 	return ""
 }
 
+// presumedOff says why a machine is taken for dead, by somebody's word or by its silence alone, "" if it is not.
+func presumedOff(node Node, settings Settings) string {
+	if word := certainlyOff(node, settings); word != "" {
+		return word
+	}
+	if node.Ready == corev1.ConditionUnknown && settings.SilentAfter > 0 && node.Silence >= settings.SilentAfter {
+		return fmt.Sprintf("it has given no sign of life for %s", settings.SilentAfter)
+	}
+	return ""
+}
+
 func decideNode(node Node, settings Settings, held string, now time.Time) (Step, time.Duration) {
 	if node.Ready == corev1.ConditionTrue {
 		return decideReady(node, settings, now)
@@ -147,7 +162,7 @@ func decideNode(node Node, settings Settings, held string, now time.Time) (Step,
 		step.Suspect, step.Why = !node.Suspect, "it is not ready"
 	}
 	again := time.Duration(0)
-	word := certainlyOff(node, settings)
+	word := presumedOff(node, settings)
 	switch {
 	case node.OutOfService || node.OutOfServiceByOthers || node.Pods == 0:
 	case word == "":
@@ -158,6 +173,10 @@ func decideNode(node Node, settings Settings, held string, now time.Time) (Step,
 	case node.Unmovable != "":
 		record.Held = &nodestate.Held{Reason: nodestate.HeldByPod, Pod: node.Unmovable}
 		step.Held = fmt.Sprintf("pod %s is not to be moved without a person", node.Unmovable)
+	case node.Exclusive != "" && certainlyOff(node, settings) == "":
+		record.Held = &nodestate.Held{Reason: nodestate.HeldByStorage, Pod: node.Exclusive}
+		step.Held = fmt.Sprintf("pod %s holds a volume for one node at a time, and nothing proves that the machine is off", node.Exclusive)
+		again = untilSilent(node, settings)
 	default:
 		step.Declare, step.Why = true, word
 	}
@@ -170,12 +189,21 @@ func hasFailed(node Node) bool {
 	return !node.Since.Equal(node.Record.Last) && node.Since.Sub(node.Created) > startUp
 }
 
-// untilSilent is how long until a node that is silent is certainly off.
+// untilSilent is how long until a node that is silent is taken for dead, or is certainly off; 0 if its silence will never say more.
 func untilSilent(node Node, settings Settings) time.Duration {
-	if settings.OutOfServiceAfter == 0 || node.Ready != corev1.ConditionUnknown {
+	if node.Ready != corev1.ConditionUnknown {
 		return 0
 	}
-	return max(settings.OutOfServiceAfter-node.Silence, time.Millisecond)
+	var out time.Duration
+	for _, after := range []time.Duration{settings.SilentAfter, settings.OutOfServiceAfter} {
+		if after <= node.Silence {
+			continue // 0, or over
+		}
+		if left := max(after-node.Silence, time.Millisecond); out == 0 || left < out {
+			out = left
+		}
+	}
+	return out
 }
 
 // decideReady gives a node back when it has been well for long enough.

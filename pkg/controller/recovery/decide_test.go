@@ -68,6 +68,38 @@ func TestDecideAboutANode(t *testing.T) {
 			node: node(unknown, func(n *Node) { n.Ready, n.Suspect, n.Record = corev1.ConditionFalse, false, Record{} }, silent(time.Hour)),
 			want: Step{Suspect: true, Record: &Record{Failures: 1, Last: now.Add(-10 * time.Second)}, Why: "it is not ready"},
 		},
+		"silence alone, for long enough": {
+			node:     node(unknown, silent(4*time.Minute)),
+			settings: func(s *Settings) { s.OutOfServiceAfter, s.SilentAfter = 0, 4*time.Minute },
+			want:     Step{Declare: true, Why: "it has given no sign of life for 4m0s"},
+		},
+		"silence alone, not yet": {
+			node:     node(unknown, silent(3*time.Minute)),
+			settings: func(s *Settings) { s.OutOfServiceAfter, s.SilentAfter = 0, 4*time.Minute }, again: time.Minute,
+		},
+		"silence alone proves nothing of a machine that may write to a disk of its own": {
+			node:     node(unknown, silent(4*time.Minute), func(n *Node) { n.Exclusive = "ns/db" }),
+			settings: func(s *Settings) { s.OutOfServiceAfter, s.SilentAfter = 10*time.Minute, 4*time.Minute },
+			want: Step{
+				Held:   "pod ns/db holds a volume for one node at a time, and nothing proves that the machine is off",
+				Record: &Record{Failures: 1, Last: now.Add(-10 * time.Second), Held: &nodestate.Held{Reason: nodestate.HeldByStorage, Pod: "ns/db"}},
+			},
+			again: 6 * time.Minute,
+		},
+		"until it is certainly off": {
+			node:     node(unknown, silent(10*time.Minute), func(n *Node) { n.Exclusive = "ns/db" }),
+			settings: func(s *Settings) { s.OutOfServiceAfter, s.SilentAfter = 10*time.Minute, 4*time.Minute },
+			want:     Step{Declare: true, Why: "it has given no sign of life for 10m0s"},
+		},
+		"or its cloud says so": {
+			node:     node(unknown, silent(time.Minute), func(n *Node) { n.Exclusive, n.ShutDown = "ns/db", true }),
+			settings: func(s *Settings) { s.OutOfServiceAfter, s.SilentAfter = 0, 4*time.Minute },
+			want:     Step{Declare: true, Why: "its cloud says that the machine is shut down"},
+		},
+		"a kubelet that says itself that it is not ready is not silent": {
+			node:     node(unknown, func(n *Node) { n.Ready = corev1.ConditionFalse }, silent(time.Hour)),
+			settings: func(s *Settings) { s.OutOfServiceAfter, s.SilentAfter = 0, 4*time.Minute },
+		},
 		"a failure is counted once": {node: node(unknown, silent(5*time.Second)), again: 35 * time.Second},
 		"and not one that only begins": {node: node(unknown, silent(5*time.Second), func(n *Node) {
 			n.Created, n.Suspect, n.Record = n.Since.Add(-2*time.Second), false, Record{}

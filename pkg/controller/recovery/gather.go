@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -78,7 +79,59 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 			out.Unmovable = pod.Namespace + "/" + pod.Name
 		}
 	}
-	return out, nil
+	if out.Ready == corev1.ConditionUnknown && out.Silence >= missed {
+		out.Exclusive, err = r.exclusive(ctx, pods)
+	}
+	return out, err
+}
+
+// exclusive names a pod of ours that holds a volume which only one node at a time may mount, "" if there is none. Kubernetes would detach it from a
+// node that is called out of service while that may write on.
+func (r *Reconciler) exclusive(ctx context.Context, pods []*corev1.Pod) (string, error) {
+	for _, pod := range pods {
+		for i := range pod.Spec.Volumes {
+			is, err := r.isExclusive(ctx, pod, &pod.Spec.Volumes[i])
+			if err != nil {
+				return "", err
+			}
+			if is {
+				return pod.Namespace + "/" + pod.Name, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func (r *Reconciler) isExclusive(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) (bool, error) {
+	name := ""
+	switch {
+	case volume.PersistentVolumeClaim != nil:
+		if volume.PersistentVolumeClaim.ReadOnly {
+			return false, nil
+		}
+		name = volume.PersistentVolumeClaim.ClaimName
+	case volume.Ephemeral != nil:
+		name = pod.Name + "-" + volume.Name
+	default:
+		return isInlineDisk(volume), nil
+	}
+	var claim corev1.PersistentVolumeClaim
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &claim)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading claim %s/%s: %w", pod.Namespace, name, err)
+	}
+	return !slices.ContainsFunc(claim.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
+		return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
+	}), nil
+}
+
+// isInlineDisk reports whether a volume is a disk that is named in the pod itself and attached to its node.
+func isInlineDisk(v *corev1.Volume) bool {
+	return v.ISCSI != nil || v.RBD != nil || v.FC != nil || v.AWSElasticBlockStore != nil || v.GCEPersistentDisk != nil || v.AzureDisk != nil ||
+		v.Cinder != nil || v.VsphereVolume != nil || v.PortworxVolume != nil || v.ScaleIO != nil || v.StorageOS != nil
 }
 
 // readConditions reads whether a node is ready, and whether it has a condition that must not be true.

@@ -130,6 +130,10 @@ func (o *upOptions) startSchedulers(ctx context.Context, s *sandbox.Sandbox) err
 	return nil
 }
 
+// ControllerArgs are the arguments that differ from those of the manifests. A kubelet that is stopped here takes its pods with it: silence proves
+// that they do not run.
+func ControllerArgs() []string { return []string{"--out-of-service-after=40s"} }
+
 // startController goes with the scheduler, whose jobs it looks after.
 func (o *upOptions) startController(ctx context.Context, s *sandbox.Sandbox) error {
 	if o.noSched {
@@ -138,8 +142,7 @@ func (o *upOptions) startController(ctx context.Context, s *sandbox.Sandbox) err
 	if err := s.InstallController(ctx); err != nil {
 		return err
 	}
-	// A kubelet that is stopped here takes its pods with it: silence proves that they do not run.
-	_, err := s.StartController(ctx, sandbox.ControllerOptions{Args: []string{"--out-of-service-after=40s"}})
+	_, err := s.StartController(ctx, sandbox.ControllerOptions{Args: ControllerArgs()})
 	return err
 }
 

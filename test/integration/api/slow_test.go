@@ -111,8 +111,10 @@ func (p *protocols) clients() map[string]func() (*http.Client, string) {
 		return &http.Client{Transport: transport, Timeout: 2 * time.Minute}, address
 	}
 	return map[string]func() (*http.Client, string){
-		"HTTP/1.1":        func() (*http.Client, string) { return one(p.plain, nil) },
-		"HTTP/2":          func() (*http.Client, string) { return one(p.secure, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.root}) },
+		"HTTP/1.1": func() (*http.Client, string) { return one(p.plain, nil) },
+		"HTTP/2": func() (*http.Client, string) {
+			return one(p.secure, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.root})
+		},
 		"through a proxy": func() (*http.Client, string) { return one(p.proxied, nil) },
 	}
 }

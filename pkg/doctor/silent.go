@@ -1,0 +1,49 @@
+package doctor
+
+import (
+	"strings"
+	"time"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// silentAfter is the default of gpu-controller's flag --silent-node-after.
+const silentAfter = 4 * time.Minute
+
+// silentNodes says what becomes of the jobs of a node that falls silent.
+func (w *Workload) silentNodes() Check {
+	const name = "SilentNodes"
+	after, ok := w.duration("--silent-node-after", silentAfter)
+	certain, sure := w.duration("--out-of-service-after", 0)
+	switch {
+	case !ok || !sure:
+		return Check{Name: name, Status: Unknown, Text: phrase.Of("the arguments of %s cannot be read", w.Name)}
+	case certain > 0 && (after == 0 || certain <= after):
+		return Check{Name: name, Status: OK, Text: phrase.Of("the jobs of a node that is silent for %s run elsewhere", certain)}
+	case after > 0:
+		return Check{Name: name, Status: OK, Text: phrase.Of(
+			"the jobs of a node that is silent for %s run elsewhere, but for such as hold a volume for one node at a time", after)}
+	}
+	return Check{Name: name, Status: Warning, Text: phrase.Of("the jobs of a node that falls silent wait for ever, until its cloud or a person says that it is off"),
+		Advice: phrase.Of("take --silent-node-after=0 from the arguments of %s, or set --out-of-service-after where something stops machines that are cut off", w.Name)}
+}
+
+// duration is the value of a flag of a program, with what it is without; ok is false if it cannot be read.
+func (w *Workload) duration(flag string, otherwise time.Duration) (value time.Duration, ok bool) {
+	value = otherwise
+	for i, arg := range w.Args {
+		text, is := strings.CutPrefix(arg, flag+"=")
+		if arg == flag && i+1 < len(w.Args) {
+			text, is = w.Args[i+1], true
+		}
+		if !is {
+			continue
+		}
+		parsed, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, false
+		}
+		value = parsed // the last one counts
+	}
+	return value, true
+}
