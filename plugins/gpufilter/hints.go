@@ -20,6 +20,8 @@ import (
 // EventsToRegister names the events that can make room for a pod that this plugin rejected:
 //   - a new node may be of the pod's pool and type;
 //   - a change of labels may move a node into the pool, or out of one that is kept for others, or name its type;
+//   - a change of labels or taints may open a node to the pod: while its affinity, or a taint, keeps the pod off, nothing else that
+//     happens there is news to it;
 //   - a change of allocatable may bring GPUs, as when a device plugin comes back;
 //   - a change of annotations may bring cards of the inventory, as when one turns healthy;
 //   - a pod that leaves a node, or a nomination, gives its GPUs back, and what else there is too little of beside what was
@@ -33,7 +35,7 @@ import (
 // Another update of a pod on a node changes none of this, but if it names other cards; plugins.Wrap reports that as the pod
 // leaving. It reports the nodes of a reservation that ends, or changes, as new ones.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation
+	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeEvents}, QueueingHintFn: p.afterNodeChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: p.afterPodChange},
@@ -48,10 +50,10 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 		return fwk.Queue, err
 	}
 	d, err := demandOf(pod)
-	if err != nil || after == nil || !p.suits(&d, after) {
+	if err != nil || after == nil || !p.suits(&d, after) || !hint.Admits(pod, after) {
 		return fwk.QueueSkip, nil // no node mends a malformed request
 	}
-	if before == nil || !p.suits(&d, before) || offersMore(&d, before, after) || p.gains(&d, before, after) || p.opens(pod, before, after) {
+	if before == nil || !p.suits(&d, before) || !hint.Admits(pod, before) || offersMore(&d, before, after) || p.gains(&d, before, after) || p.opens(pod, before, after) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -100,7 +102,7 @@ func (p *Plugin) freesOn(nodeName string, gone, waiting *corev1.Pod) bool {
 		return p.besidePromises(node, gone, waiting)
 	}
 	// A card is whole or shared by who holds it, so either way it can serve both.
-	return node != nil && p.suits(&d, node)
+	return node != nil && p.suits(&d, node) && hint.Admits(waiting, node)
 }
 
 // besidePromises reports whether what a pod held on a node may be what the waiting pod lacks beside what was promised of it, its
@@ -110,7 +112,7 @@ func (p *Plugin) besidePromises(node *corev1.Node, held, waiting *corev1.Pod) bo
 		return false
 	}
 	d, err := demandOf(waiting)
-	return err == nil && p.suits(&d, node) && p.promises.Against(waiting).MakesRoom(node, cycle.AsksOf(held))
+	return err == nil && p.suits(&d, node) && hint.Admits(waiting, node) && p.promises.Against(waiting).MakesRoom(node, cycle.AsksOf(held))
 }
 
 // demandChanged reports whether an update of a pod changed what this plugin reads, for something readable.

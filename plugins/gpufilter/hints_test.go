@@ -296,7 +296,7 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[fwk.EventResource]fwk.ActionType{
-		fwk.Node:        fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation,
+		fwk.Node:        fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint,
 		fwk.Pod:         fwk.Add | fwk.Delete | fwk.UpdatePodScaleDown,
 		hint.WaitingPod: fwk.Update,
 	}
