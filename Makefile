@@ -72,9 +72,10 @@ node-images: # The images of the manifests, as a real node of test/node runs the
 test-node: tools node-tools build node-images ## Test a real kubelet with gpu-agent at length, as root; hours. NODE_TEST="-containers 1000" for less
 	BOUNDS=docs go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
 
-chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; about 10 minutes
+chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; have nodes die as installed; about 16 minutes
 	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20 -vain 5
 	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 5 -losses 5 -without-policies
+	BOUNDS=docs go test ./test/integration/shipped -count=1 -v -timeout 30m
 
 compat: tools build ## Test against API servers of other versions, COMPAT="1.34 1.36"; the first time half an hour to build each
 	@for version in $(COMPAT); do hack/compat.sh $$version; \
