@@ -31,6 +31,12 @@ func directives(lines []string) []directive {
 	return out
 }
 
+// isComponentMark reports whether a word stands between the options of two components of a heterogeneous job. What follows it must not
+// change what was asked before it. Slurm called it packjob before 20.02.
+func isComponentMark(d directive) bool {
+	return !d.known && (d.written == "hetjob" || d.written == "packjob")
+}
+
 // splitWords splits a line as a shell would: by blanks, with quotes, up to a comment.
 func splitWords(text string) []string {
 	var words []string

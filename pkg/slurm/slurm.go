@@ -58,6 +58,10 @@ func Convert(script string, options Options) (Result, error) {
 	}
 	r := &request{options: options, lines: lines, nodes: 1, retries: -1}
 	for _, given := range directives(lines) {
+		if isComponentMark(given) {
+			return Result{}, phrase.Errorf("line %d: %s begins another component of a heterogeneous job, and a job here has nodes of one kind: "+
+				"make a script of each component, with its own #SBATCH lines and its own command, and import them one by one", given.line, given.written)
+		}
 		r.take(given)
 	}
 	r.image = cmp.Or(r.image, options.Image)
