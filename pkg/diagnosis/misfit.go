@@ -141,5 +141,13 @@ func noSuchTypeIn(asked *workload.Resources, known []string) phrase.Text {
 		types[i] = phrase.Quote(model)
 	}
 	return phrase.Of("no node of pool %s has GPUs of type %s%s; it has %s",
-		asked.Pool, phrase.Join(types, phrase.Of(" or ")), spelling.DidYouMean(asked.GPUTypes[0], sameModel(asked.GPUTypes[0], known)), has)
+		asked.Pool, phrase.Join(types, phrase.Of(" or ")), didYouMeanType(asked.GPUTypes[0], known), has)
+}
+
+// didYouMeanType is the end of a message about a type that is not known.
+func didYouMeanType(asked string, known []string) phrase.Text {
+	if near := nearestType(asked, known); near != "" {
+		return phrase.Of(" (did you mean %q?)", near)
+	}
+	return nil
 }

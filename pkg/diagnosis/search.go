@@ -158,7 +158,7 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	here := typesOf(inPool)
 	out := Finding{Nodes: len(inPool), Says: phrase.Of("no node of %s has GPU type %s", s.where(), either(asked))}
 	for _, gpuType := range asked {
-		if near := spelling.Nearest(gpuType, sameModel(gpuType, here)); near != "" {
+		if near := nearestType(gpuType, here); near != "" {
 			out.Cause = reason.TypeMisspelt
 			out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: near, Says: phrase.Of(
 				"did you mean %s? Write it in %s; types are matched exactly, also in upper and lower case", near, reason.FieldType)})
@@ -349,4 +349,19 @@ func either(words []string) phrase.Text {
 // sameModel are the known GPU types that a type could mean: never those of another model.
 func sameModel(asked string, known []string) []string {
 	return slices.DeleteFunc(slices.Clone(known), func(t string) bool { return !gpu.SameModel(asked, t) })
+}
+
+// nearestType is the type of nodes that is probably meant by one that none of them has, "" if none is: one that is spelled nearly so, or else the
+// name of the same model with the fewest other words, as T4 is meant for Tesla-T4.
+func nearestType(asked string, known []string) string {
+	same := sameModel(asked, known)
+	if near := spelling.Nearest(asked, same); near != "" {
+		return near
+	}
+	contained := slices.DeleteFunc(same, func(t string) bool { return !gpu.NamesModelOf(asked, t) })
+	slices.SortFunc(contained, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	if len(contained) == 0 {
+		return ""
+	}
+	return contained[0]
 }

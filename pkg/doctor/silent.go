@@ -12,7 +12,7 @@ const silentAfter = 4 * time.Minute
 
 // silentNodes says what becomes of the jobs of a node that falls silent.
 func (w *Workload) silentNodes() Check {
-	const name = "SilentNodes"
+	const name = "silent nodes"
 	after, ok := w.duration("--silent-node-after", silentAfter)
 	certain, sure := w.duration("--out-of-service-after", 0)
 	switch {

@@ -28,3 +28,13 @@ func modelOf(name string) []string {
 		return !strings.ContainsAny(part, "0123456789") || memorySize.MatchString(part)
 	})
 }
+
+// NamesModelOf reports whether all words of one name are words of the other, and one of them tells the model: T4 names the model of Tesla-T4,
+// and NVIDIA-Tesla-T4 that of T4.
+func NamesModelOf(a, b string) bool {
+	one, other := words.FindAllString(strings.ToLower(a), -1), words.FindAllString(strings.ToLower(b), -1)
+	if len(one) > len(other) {
+		one, other = other, one
+	}
+	return len(modelOf(strings.Join(one, " "))) > 0 && !slices.ContainsFunc(one, func(word string) bool { return !slices.Contains(other, word) })
+}

@@ -27,3 +27,23 @@ func TestSameModel(t *testing.T) {
 		})
 	}
 }
+
+func TestNamesModelOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		a, b string
+		want bool
+	}{
+		"the model alone":              {"T4", "Tesla-T4", true},
+		"more words than the node has": {"NVIDIA-Tesla-T4", "t4", true},
+		"a100 of many words":           {"A100", "NVIDIA-A100-SXM4-80GB", true},
+		"another model":                {"T4", "NVIDIA-L4", false},
+		"a word that is in neither":    {"A100-PCIE", "NVIDIA-A100-SXM4-80GB", false},
+		"no model at all":              {"Tesla", "Tesla-T4", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := NamesModelOf(tc.a, tc.b); got != tc.want {
+				t.Errorf("%s, %s: %t", tc.a, tc.b, got)
+			}
+		})
+	}
+}
