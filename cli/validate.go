@@ -14,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
+	"g8s.host/gpu-scheduler/pkg/submit"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
@@ -28,7 +29,8 @@ func newValidateCmd(f *Factory) *cobra.Command {
 		Use:   "validate -f FILE",
 		Short: "Check YAML files, and report every error with its line",
 		Long: "Check YAML files, and report every error with its line. No cluster is needed. Where there is one,\n" +
-			"it is asked for the presets that jobs name, and for who may use the pools that they ask for.",
+			"it is asked for the presets that jobs name, for who may use the pools that they ask for, and for limit\n" +
+			"ranges that give GPUs to jobs which ask for none.",
 		Example: "  gpuctl validate -f train.yaml\n" +
 			"  gpuctl validate -f jobs/",
 		Args: moreFiles,
@@ -59,6 +61,7 @@ func (o *validateOptions) ask(ctx context.Context, docs []submission) ([]submiss
 	docs, err := fillKnown(waiting, o.factory, docs)
 	if err == nil {
 		tellDenied(waiting, o.factory, docs)
+		tellGivenGPUs(waiting, o.factory, docs)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -130,5 +133,27 @@ func tellDenied(ctx context.Context, f *Factory, docs []submission) {
 		if why := diagnosis.Denied(read.GPUPools, use.Pool, cmp.Or(doc.Namespace, namespace), render.PriorityClass(doc.Job.Priority)); len(why) > 0 {
 			f.IO.tell("%swarning: %s, as its GPUPool says: the cluster would refuse the pods of the job", doc.atField("resources.pool"), why.In(f.language()))
 		}
+	}
+}
+
+// tellGivenGPUs warns of jobs that ask for no GPUs and get some from a limit range of their namespace. A cluster that does not answer
+// leaves nothing to tell.
+func tellGivenGPUs(ctx context.Context, f *Factory, docs []submission) {
+	namespace, err := f.namespace()
+	if err != nil || !slices.ContainsFunc(docs, func(doc submission) bool { return doc.Job != nil && !doc.Job.Resources.AsksGPUs() }) {
+		return
+	}
+	reader, err := f.reader()
+	if err != nil {
+		return
+	}
+	stop := startProgress(f.IO, phrase.Of("Asking the cluster for its limit ranges"))
+	_, warnings, err := submit.GPUDefaults(ctx, reader, documentsOf(docs), namespace)
+	stop()
+	if err != nil {
+		return
+	}
+	for _, warning := range warnings {
+		f.IO.tell("warning: %s", warning.In(f.language()))
 	}
 }

@@ -212,7 +212,7 @@ func fromPods(key jobKey, pods []corev1.Pod) Job {
 
 // newJob fills in what every kind has.
 func newJob(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, pods []corev1.Pod) Job {
-	pod := podOf(template)
+	pod := asAdmitted(podOf(template), pods)
 	out := Job{
 		Name:      meta.Labels[names.LabelJob],
 		Namespace: meta.Namespace,

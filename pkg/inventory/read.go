@@ -15,6 +15,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
@@ -194,6 +195,16 @@ func (r *Reader) Bounds(ctx context.Context, namespace string) ([]corev1.Resourc
 		return nil, err
 	}
 	return read.Quotas, nil
+}
+
+// GPUDefaults reads which GPUs the pods of a namespace get that do not name them: one request. There are none for a user who may
+// not read limit ranges.
+func (r *Reader) GPUDefaults(ctx context.Context, namespace string) ([]quota.Default, error) {
+	read, err := snapshot.Read(ctx, r.client, snapshot.LimitRanges(snapshot.Scope{Namespace: namespace}).IfAllowed())
+	if err != nil {
+		return nil, err
+	}
+	return quota.GPUDefaults(read.LimitRanges), nil
 }
 
 // Limits reads what bounds the pods of a namespace beside gpuctl's quota, as far as the user may read it: two requests.

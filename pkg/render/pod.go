@@ -152,6 +152,16 @@ func (r *renderer) resources() corev1.ResourceRequirements {
 	for _, slices := range r.job.Resources.MIG {
 		list[names.ResourceMIGPrefix+corev1.ResourceName(slices.Profile)] = *resource.NewQuantity(slices.Count, resource.DecimalSI)
 	}
+	return r.requirements(list)
+}
+
+// requirements asks for amounts, and for none of the GPUs that a container would get beside them.
+func (r *renderer) requirements(list corev1.ResourceList) corev1.ResourceRequirements {
+	for _, name := range r.defaulted {
+		if _, asked := list[name]; !asked {
+			list[name] = *resource.NewQuantity(0, resource.DecimalSI)
+		}
+	}
 	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
 }
 

@@ -42,6 +42,10 @@ type Options struct {
 	// HostPaths are the paths of nodes that jobs may mount, with all that is below them. Nil allows every path, and
 	// an empty list none.
 	HostPaths []string
+	// DefaultedGPUs are the GPUs that LimitRanges give containers which do not name them, by namespace. A job asks for 0 of
+	// what it does not want. Where no LimitRange does so it does not name them: ExtendedResourceToleration, an admission plugin of
+	// the API server, gives pods that name a resource the toleration of its nodes, also for 0 of it.
+	DefaultedGPUs map[string][]corev1.ResourceName
 	// Now is when reservations begin that begin now.
 	Now time.Time
 }
@@ -112,6 +116,8 @@ type renderer struct {
 	// byLabels says whether the scheduler looks for the GPU types in all labels that name one.
 	byLabels bool
 	mounts   []mount
+	// defaulted are the GPUs that a container gets if it does not name them.
+	defaulted []corev1.ResourceName
 }
 
 func newRenderer(doc workload.Document, opts Options) *renderer {
@@ -126,6 +132,7 @@ func newRenderer(doc workload.Document, opts Options) *renderer {
 	if r.namespace == "" {
 		r.namespace = opts.Namespace
 	}
+	r.defaulted = opts.DefaultedGPUs[r.namespace]
 	return r
 }
 

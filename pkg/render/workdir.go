@@ -67,20 +67,20 @@ func (r *renderer) addUpload(spec *corev1.PodSpec) {
 			{Name: workload.UploadVolume, MountPath: uploadPath, ReadOnly: true},
 			{Name: workload.WorkdirVolume, MountPath: workload.WorkdirPath},
 		},
-		Resources:                withoutGPUs(main.Resources),
+		Resources:                r.withoutGPUs(main.Resources),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	})
 }
 
 // withoutGPUs are the CPU and the memory of resources.
-func withoutGPUs(all corev1.ResourceRequirements) corev1.ResourceRequirements {
+func (r *renderer) withoutGPUs(all corev1.ResourceRequirements) corev1.ResourceRequirements {
 	list := corev1.ResourceList{}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if amount, ok := all.Limits[name]; ok {
 			list[name] = amount
 		}
 	}
-	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+	return r.requirements(list)
 }
 
 // parts are those of the archive as files, whose names are in the order of the parts.

@@ -5,10 +5,12 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"g8s.host/gpu-scheduler/pkg/channel"
 	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -18,6 +20,8 @@ type Facts interface {
 	SharedPools(ctx context.Context) (map[string]bool, error)
 	AliasedTypes(ctx context.Context, types []string) (map[string]bool, error)
 	HostPaths(ctx context.Context) ([]string, error)
+	// GPUDefaults are the GPUs that limit ranges of a namespace give pods which do not name them.
+	GPUDefaults(ctx context.Context, namespace string) ([]quota.Default, error)
 	// Policy is what administrators allow; nil where nobody tells.
 	Policy(ctx context.Context) (map[string]string, error)
 }
@@ -51,7 +55,55 @@ func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, n
 			warnings = append(warnings, untold(policy, docs, namespace)...)
 		}
 	}
+	if err == nil {
+		var given []phrase.Text
+		opts.DefaultedGPUs, given, err = GPUDefaults(ctx, facts, docs, namespace)
+		warnings = append(warnings, given...)
+	}
 	return opts, warnings, err
+}
+
+// GPUDefaults returns which GPUs the jobs have to ask for none of, by namespace, and warns of jobs that ask for no GPUs where
+// limit ranges give them some.
+func GPUDefaults(ctx context.Context, facts Facts, docs []workload.Document, namespace string) (map[string][]corev1.ResourceName, []phrase.Text, error) {
+	var out map[string][]corev1.ResourceName
+	var warnings []phrase.Text
+	read := map[string]bool{}
+	for _, doc := range docs {
+		space := cmp.Or(doc.Namespace, namespace)
+		if doc.Job == nil || space == "" || read[space] {
+			continue
+		}
+		read[space] = true
+		defaults, err := facts.GPUDefaults(ctx, space)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, given := range defaults {
+			if !given.Forced {
+				if out == nil {
+					out = map[string][]corev1.ResourceName{}
+				}
+				out[space] = append(out[space], given.Resource)
+			}
+		}
+		warnings = append(warnings, givenGPUs(defaults, docs, space, namespace)...)
+	}
+	return out, warnings, nil
+}
+
+// givenGPUs warns of the jobs of one namespace that ask for no GPUs and would get some.
+func givenGPUs(defaults []quota.Default, docs []workload.Document, space, namespace string) []phrase.Text {
+	var out []phrase.Text
+	for _, doc := range docs {
+		if doc.Job == nil || cmp.Or(doc.Namespace, namespace) != space || doc.Job.Resources.AsksGPUs() {
+			continue
+		}
+		for _, given := range defaults {
+			out = append(out, phrase.Of("job %s asks for no GPUs: %s", doc.Name, given.Warning()))
+		}
+	}
+	return out
 }
 
 // untold warns of jobs whose channel there is not: it is no reason to refuse them, as they run as well.

@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/render"
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
@@ -43,6 +46,8 @@ func TestAJobWhoseChannelIsNotThereIsWarnedOf(t *testing.T) {
 type facts struct {
 	err   error
 	asked []string
+	// defaults are the GPUs that limit ranges give, by namespace.
+	defaults map[string][]quota.Default
 }
 
 func (f *facts) SharedPools(context.Context) (map[string]bool, error) {
@@ -58,6 +63,10 @@ func (f *facts) AliasedTypes(_ context.Context, types []string) (map[string]bool
 func (f *facts) HostPaths(context.Context) ([]string, error) {
 	f.asked = append(f.asked, "paths")
 	return []string{"/data"}, nil
+}
+
+func (f *facts) GPUDefaults(_ context.Context, namespace string) ([]quota.Default, error) {
+	return f.defaults[namespace], nil
 }
 
 func (f *facts) Policy(context.Context) (map[string]string, error) {
@@ -107,6 +116,47 @@ func TestRenderOptions(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" && !tc.wantErr {
 				t.Errorf("options (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestJobsAskForNoneOfTheGPUsThatLimitRangesGive, each in its namespace; one without GPUs is warned of. Where a LimitRange refuses
+// containers without GPUs, asking for 0 would keep the job out.
+func TestJobsAskForNoneOfTheGPUsThatLimitRangesGive(t *testing.T) {
+	given := quota.Default{Range: "gpu-limits", Resource: "nvidia.com/gpu", Amount: resource.MustParse("1")}
+	forced := given
+	forced.Forced = true
+	tests := map[string]struct {
+		job, resources string
+		defaults       map[string][]quota.Default
+		want           map[string][]corev1.ResourceName
+		says           string
+	}{
+		"no limit range": {job: "{name: a}", resources: "{cpu: 1}"},
+		"a job without GPUs": {job: "{name: a}", resources: "{cpu: 1}", defaults: map[string][]quota.Default{"n": {given}},
+			want: map[string][]corev1.ResourceName{"n": {"nvidia.com/gpu"}}, says: "gpuctl asks for 0"},
+		"a job with GPUs": {job: "{name: a}", resources: "{gpu: 1}", defaults: map[string][]quota.Default{"n": {given}},
+			want: map[string][]corev1.ResourceName{"n": {"nvidia.com/gpu"}}},
+		"another namespace": {job: "{name: a, namespace: other}", resources: "{cpu: 1}", defaults: map[string][]quota.Default{"n": {given}}},
+		"one that wants GPUs in all containers": {job: "{name: a}", resources: "{cpu: 1}", defaults: map[string][]quota.Default{"n": {forced}},
+			says: "the pods of this job get it"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			docs, problems := workload.Parse("t", []byte("kind: training\njob: "+tc.job+"\nenvironment: {image: b}\nresources: "+tc.resources+"\n"))
+			if problems.HasErrors() {
+				t.Fatal(problems)
+			}
+			opts, warnings, err := RenderOptions(t.Context(), &facts{defaults: tc.defaults}, docs, "n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, opts.DefaultedGPUs); diff != "" {
+				t.Errorf("what the jobs ask for none of (-want +got):\n%s", diff)
+			}
+			if tc.says == "" && len(warnings) > 0 || tc.says != "" && (len(warnings) != 1 || !strings.Contains(warnings[0].String(), tc.says)) {
+				t.Errorf("got warnings %q, want one with %q", warnings, tc.says)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ var examples = []example{
 	{shows: "Deployment inference-service"},
 	{shows: "GPUSchedulerConfig", differs: true},
 	{shows: "ResourceQuota gpu-quota-ml-team", differs: true},
-	{shows: "LimitRange gpu-limits"},
+	{shows: "LimitRange gpu-limits", differs: true},
 }
 
 // TestCaseStudy applies the files of the case study as they are, with what they presuppose.
