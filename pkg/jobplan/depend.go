@@ -49,6 +49,13 @@ func startsByItself(top metav1.Object) bool {
 	return WaitsFor(top) != nil || top.GetAnnotations()[names.AnnotationQuotaBehind] != ""
 }
 
+// HeldForQuota reports whether a Job is suspended until it is its turn for a quota of its namespace, and for nothing else: one that is paused,
+// too, or that is made again while the pods of its last run have not ended, waits for more than that.
+func HeldForQuota(job *batchv1.Job) bool {
+	return StateOf(job) == StatePaused && job.Annotations[names.AnnotationQuotaBehind] != "" && !pausedByUser(job) &&
+		job.Annotations[names.AnnotationPausedBecause] == ""
+}
+
 // pausedByUser reports whether a job is paused, too, beside waiting for others.
 func pausedByUser(top metav1.Object) bool {
 	return top.GetAnnotations()[names.AnnotationPausedAt] != ""

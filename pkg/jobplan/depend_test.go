@@ -256,4 +256,7 @@ func TestAUserPausesAGangThatIsHeldForAQuota(t *testing.T) {
 	if got := change(t, step, err); got["spec"].(object)["suspend"] != false || got["annotations"].(object)[names.AnnotationQuotaBehind] != nil {
 		t.Errorf("resuming one that is held: %v", got)
 	}
+	if !HeldForQuota(held()) || HeldForQuota(held(names.AnnotationPausedAt)) || HeldForQuota(held(names.AnnotationPausedBecause)) {
+		t.Error("it is held for a quota unless it is paused, or made again while its last pods run")
+	}
 }

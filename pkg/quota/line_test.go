@@ -39,8 +39,14 @@ func TestTurns(t *testing.T) {
 		"two halves: the older stays": {full, []Gang{gang("b", 1, 6), gang("a", 0, 2)}, []Turn{{Job: "b", Suspend: true, Behind: "a"}}},
 		"the priority goes before":    {full, []Gang{gang("b", 1, 6, func(g *Gang) { g.Rank = 1 }), gang("a", 0, 2)}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
 		"three": {full, []Gang{gang("c", 2, 1), gang("b", 1, 1), gang("a", 0, 1)}, []Turn{
-			{Job: "b", Suspend: true, Behind: "a"}, {Job: "c", Suspend: true, Behind: "a"},
+			{Job: "b", Suspend: true, Behind: "a"}, {Job: "c", Suspend: true, Behind: "b"},
 		}},
+		"the one before it in line is gone": {full, []Gang{gang("c", 2, 0, behind("b")), gang("a", 0, 1)}, []Turn{{Job: "c", Suspend: true, Behind: "a"}}},
+		"a new one of higher priority":      {full, []Gang{gang("c", 2, 0, behind("b")), gang("b", 1, 1), gang("a", 0, 0, behind("x"), func(g *Gang) { g.Rank = -1 })}, []Turn{{Job: "a", Suspend: true, Behind: "c"}}},
+		"the first got a pod a moment ago: nothing is resumed beside it": {full,
+			[]Gang{gang("b", 1, 0, behind("a")), gang("a", 0, 7, func(g *Gang) { g.Newest = at.Add(-time.Second) })}, nil},
+		"a new one may get all of its pods yet: one after it keeps its part": {full,
+			[]Gang{gang("b", 1, 4), gang("a", 0, 0, func(g *Gang) { g.Newest = at.Add(-time.Second) })}, nil},
 		"the first has its pods: the next is resumed": {full, []Gang{gang("c", 2, 0, behind("a")), gang("b", 1, 0, behind("a"))}, []Turn{
 			{Job: "b", Resume: true}, {Job: "c", Suspend: true, Behind: "b"},
 		}},
@@ -62,6 +68,47 @@ func TestTurns(t *testing.T) {
 			got, _ := Turns(tc.quotas, tc.gangs, at)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestThousandsInLine has the first of many gangs start: the next one is resumed, and hardly anything is written for the others.
+func TestThousandsInLine(t *testing.T) {
+	const many = 3_000
+	w := &play{random: rand.New(rand.NewPCG(1, 1)), hard: 8, now: noon}
+	for i := range many {
+		w.gangs = append(w.gangs, &Gang{Job: fmt.Sprint("g", i), Created: noon.Add(time.Duration(i) * time.Millisecond), Pod: fixture.Pod("p").GPUs(1).Obj(), Needs: 8, Pods: 0})
+	}
+	w.now = w.now.Add(time.Minute)
+	w.turns(0)
+	w.written = 0
+	first := w.gangs[0]
+	first.Pods, first.Begun = 8, true
+	w.turns(8)
+	if w.written == 0 || w.written > 3 {
+		t.Errorf("the first of %d gangs has started, and %d were written", many, w.written)
+	}
+}
+
+// TestWhatSomethingElseRefuses: an older gang whose pods something else than the quota refuses neither keeps others from theirs nor is written
+// again and again, whether there is room for all or for a part.
+func TestWhatSomethingElseRefuses(t *testing.T) {
+	for name, other := range map[string]int64{"which fits": 4, "which does not fit for now": 8} {
+		t.Run(name, func(t *testing.T) {
+			w := &play{random: rand.New(rand.NewPCG(1, 1)), hard: 10, others: 4, now: noon, refused: "old"}
+			for i, needs := range []int64{4, other} {
+				w.gangs = append(w.gangs, &Gang{Job: []string{"old", "new"}[i], Created: noon.Add(time.Duration(i) * time.Second), Newest: noon, Pod: fixture.Pod("p").GPUs(1).Obj(), Needs: needs})
+			}
+			for range 600 {
+				w.second()
+			}
+			soon := w.written
+			for range 3_600 {
+				w.second()
+			}
+			if fits := other+w.others <= w.hard; fits != w.ended["new"] || soon > 20 || w.written > soon+30 {
+				t.Errorf("the other has run: %t; %d writes in ten minutes, and %d in an hour after that", w.ended["new"], soon, w.written-soon)
 			}
 		})
 	}
@@ -98,6 +145,10 @@ type play struct {
 	gangs  []*Gang
 	until  map[string]time.Time
 	ended  map[string]bool
+	// others is what pods of no gang use, refused the gang whose pods something else refuses, written how many turns were carried out.
+	others  int64
+	refused string
+	written int
 }
 
 func (w *play) second() {
@@ -105,7 +156,7 @@ func (w *play) second() {
 	if w.until == nil {
 		w.until, w.ended = map[string]time.Time{}, map[string]bool{}
 	}
-	used := int64(0)
+	used := w.others
 	for _, gang := range w.gangs {
 		used += gang.Pods
 	}
@@ -115,7 +166,7 @@ func (w *play) second() {
 		case gang.Begun && !w.now.Before(until):
 			used -= gang.Pods
 			gang.Pods, w.ended[gang.Job] = 0, true
-		case gang.Begun || gang.Behind != "" || gang.Created.After(w.now) || w.random.IntN(3) == 0:
+		case gang.Begun || gang.Behind != "" || gang.Created.After(w.now) || gang.Job == w.refused || w.random.IntN(3) == 0:
 		case gang.Pods == gang.Needs:
 			gang.Begun, w.until[gang.Job] = true, w.now.Add(time.Duration(5+w.random.IntN(20))*time.Second)
 		case used < w.hard:
@@ -140,6 +191,7 @@ func (w *play) turns(used int64) {
 	turns, _ := Turns([]corev1.ResourceQuota{q}, there, w.now)
 	for _, turn := range turns {
 		gang := byName[turn.Job]
+		w.written++
 		switch {
 		case turn.Suspend:
 			gang.Behind, gang.Pods = turn.Behind, 0

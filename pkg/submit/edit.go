@@ -94,6 +94,7 @@ func startedOver(top client.Object) client.Object {
 	annotations := maps.Clone(out.GetAnnotations())
 	for _, key := range []string{
 		names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas, names.AnnotationIncomplete,
+		names.AnnotationQuotaBehind, names.AnnotationQuotaTurn,
 	} {
 		delete(annotations, key)
 	}

@@ -18,11 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -38,7 +40,7 @@ import (
 // Name is the controller's name in logs and metrics.
 const Name = "quotaline"
 
-// gathering is how long changes of a namespace are gathered: a quota changes with each pod.
+// gathering is how long changes of a namespace are gathered: a quota and a Job change with each pod, and each look reads all jobs.
 const gathering = time.Second
 
 // The reasons of events on jobs.
@@ -61,19 +63,34 @@ type Reconciler struct {
 
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
-	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}}
-	})
+	namespace := gathered()
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		Watches(&corev1.ResourceQuota{}, namespace).
 		Watches(&batchv1.Job{}, namespace, builder.WithPredicates(predicate.NewPredicateFuncs(isGang))).
 		Complete(traced.Reconciler(Name, r))
 }
 
-// isGang reports whether a Job of gpuctl's has the members of a gang for its pods, and no other program that suspends it.
+// requests is the queue of a controller.
+type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// gathered asks for one look at a namespace for all that changes in it within a while.
+func gathered() handler.EventHandler {
+	look := func(object client.Object, queue requests) {
+		queue.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}, gathering)
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requests) { look(e.Object, queue) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requests) { look(e.ObjectNew, queue) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue requests) { look(e.Object, queue) },
+	}
+}
+
+// isGang reports whether a Job of gpuctl's has the members of a gang for its pods, and no other program that suspends it or makes
+// its pods.
 func isGang(object client.Object) bool {
 	job, ok := object.(*batchv1.Job)
-	return ok && job.Spec.Template.Labels[g8s.LabelPodGroup] != "" && job.Labels[g8s.LabelJob] != "" && job.Labels[labelQueue] == ""
+	return ok && job.Spec.Template.Labels[g8s.LabelPodGroup] != "" && job.Labels[g8s.LabelJob] != "" && job.Labels[labelQueue] == "" &&
+		ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
 }
 
 // Reconcile gives the gangs of a namespace their turns.
@@ -104,15 +121,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // gangs reads the gangs of a namespace whose pods are not all there, and those that are suspended for others.
 func (r *Reconciler) gangs(ctx context.Context, namespace string) (map[string]*batchv1.Job, []quota.Gang, error) {
 	var list batchv1.JobList
-	if err := r.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing the jobs of namespace %s: %w", namespace, err)
 	}
 	jobs, out := map[string]*batchv1.Job{}, []quota.Gang(nil)
 	for i := range list.Items {
 		job := &list.Items[i]
-		state := jobplan.StateOf(job)
-		held := state == jobplan.StatePaused && job.Annotations[g8s.AnnotationQuotaBehind] != "" && job.Annotations[g8s.AnnotationPausedAt] == ""
-		if !isGang(job) || !held && state != jobplan.StateActive {
+		held := jobplan.HeldForQuota(job)
+		if !isGang(job) || !held && jobplan.StateOf(job) != jobplan.StateActive {
 			continue
 		}
 		gang, err := r.gang(ctx, job, held)
@@ -132,6 +148,7 @@ func (r *Reconciler) gang(ctx context.Context, job *batchv1.Job, held bool) (quo
 		Job: job.Name, Rank: rankOf(job), Created: job.CreationTimestamp.Time, Needs: int64(ptr.Deref(job.Spec.Parallelism, 1)),
 		Pod: &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec},
 	}
+	out.Newest = r.Clock.Now() // it is yet to be started
 	if job.Status.StartTime != nil {
 		out.Newest = job.Status.StartTime.Time
 	}
@@ -143,7 +160,7 @@ func (r *Reconciler) gang(ctx context.Context, job *batchv1.Job, held bool) (quo
 		return out, nil
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingFields{index.JobUID: string(job.UID)}); err != nil {
+	if err := r.Client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingFields{index.JobUID: string(job.UID)}, client.UnsafeDisableDeepCopy); err != nil {
 		return out, fmt.Errorf("listing the pods of job %s: %w", job.Name, err)
 	}
 	for i := range pods.Items {
@@ -156,7 +173,7 @@ func (r *Reconciler) gang(ctx context.Context, job *batchv1.Job, held bool) (quo
 			out.Pods++
 		}
 	}
-	if out.Pods >= out.Needs {
+	if out.Pods >= out.Needs || out.Pods == 0 { // of thousands with no pod none is asked for what it needs at the least
 		return out, nil
 	}
 	least, err := r.minMember(ctx, job)
@@ -197,6 +214,7 @@ func (r *Reconciler) carryOut(ctx context.Context, job *batchv1.Job, turn quota.
 	if err != nil {
 		return err
 	}
+	job = job.DeepCopy() // it is the cache's, and becomes what the API server answers
 	err = r.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
