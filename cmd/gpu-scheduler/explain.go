@@ -57,7 +57,7 @@ func (e *explanations) serve(ctx context.Context, cc *config.CompletedConfig) er
 	}
 	serving := *cc.SecureServing
 	serving.Listener = listener
-	handler := guarded(explainserver.Handler(e.recorder, leaderOf(cc)), cc)
+	handler := explainserver.InTime(guarded(explainserver.Handler(e.recorder, leaderOf(cc)), cc))
 	if _, _, err := serving.Serve(handler, shutdownTimeout, ctx.Done()); err != nil {
 		return fmt.Errorf("serving explanations: %w", err)
 	}

@@ -46,8 +46,8 @@ func NewAnswers(total, each int) *Answers {
 	}
 }
 
-// payer is who pays for what is done for a user. A namespace makes as many service accounts as it likes, and is one.
-func payer(user string) string {
+// Payer is who pays for what is done for a user. A namespace makes as many service accounts as it likes, and is one.
+func Payer(user string) string {
 	if rest, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		namespace, _, _ := strings.Cut(rest, ":")
 		return "system:serviceaccount:" + namespace
@@ -81,7 +81,7 @@ type Answer struct {
 
 // Bounded has a handler answer somebody within bounds, and refuse in place of what cannot be sent.
 func (a *Answers) Bounded(w http.ResponseWriter, r *http.Request, next http.Handler, who string, refuse func(http.ResponseWriter, error)) {
-	out := &Answer{ResponseWriter: w, answers: a, who: who, payer: payer(who), refuse: refuse}
+	out := &Answer{ResponseWriter: w, answers: a, who: who, payer: Payer(who), refuse: refuse}
 	defer out.end()
 	out.ctx = context.WithValue(r.Context(), answerKey{}, out)
 	next.ServeHTTP(out, r.WithContext(out.ctx))

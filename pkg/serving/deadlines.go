@@ -39,3 +39,12 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// WriteInTime gives the answer of each request its own time. net/http does so where [http.Server.WriteTimeout] is set; where it is not, a
+// deadline that is set for one answer stays on its connection, and the next is not written.
+func WriteInTime(next http.Handler, limit time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit)) // a writer that knows no deadlines is that of a test
+		next.ServeHTTP(w, r)
+	})
+}

@@ -12,9 +12,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"time"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"g8s.host/gpu-scheduler/pkg/explain"
+	"g8s.host/gpu-scheduler/pkg/fair"
+	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
 // Root is the path under which everything is served.
@@ -35,18 +41,58 @@ type List struct {
 	Items []explain.Record `json:"items"`
 }
 
+// The scheduler itself serves this, so what answers take of its memory is bounded: those that are put together, one of each user or namespace, and the
+// bytes of those that wait to be read. No answer is larger than what a recorder keeps, but for what JSON adds.
+const (
+	atOnce      = 2
+	waiting     = 64
+	allAnswers  = 64 << 20
+	eachAnswers = 32 << 20
+	// answerTime is how long an answer may take, longer where it is read in parts.
+	answerTime = 2 * time.Minute
+)
+
 type handler struct {
 	recorder *explain.Recorder
 	leader   Leader
+	// places are for those that are put together, answers for those that wait to be read.
+	places  *fair.Gate
+	answers *serving.Answers
 }
 
 // Handler serves the records of a recorder. A nil leader means that there is no election, and this process leads.
 func Handler(recorder *explain.Recorder, leader Leader) http.Handler {
-	h := &handler{recorder: recorder, leader: leader}
+	h := &handler{
+		recorder: recorder, leader: leader, places: fair.New(fair.Limits{Total: atOnce, Each: 1, Waiting: waiting}),
+		answers: serving.NewAnswers(allAnswers, eachAnswers),
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Root+"pods/{namespace}/{name}", h.pod)
 	mux.HandleFunc("GET "+Root+"pods/{namespace}/{$}", h.list)
-	return mux
+	return serving.Answered(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.answers.Bounded(w, r, mux, whoAsks(r), func(w http.ResponseWriter, err error) {
+			reply(w, http.StatusTooManyRequests, Failure{Error: err.Error()})
+		})
+	}), unanswered)
+}
+
+// InTime gives each answer its time; it goes around all that answers on a connection.
+func InTime(next http.Handler) http.Handler { return serving.WriteInTime(next, answerTime) }
+
+// whoAsks is the name of a user, "" where nobody has found out.
+func whoAsks(r *http.Request) string {
+	if who, ok := request.UserFrom(r.Context()); ok {
+		return who.GetName()
+	}
+	return ""
+}
+
+func unanswered(w http.ResponseWriter, _ *http.Request, begun bool) {
+	if begun {
+		reply(w, http.StatusInternalServerError, Failure{Error: "the question was not answered: ask again"})
+		return
+	}
+	reply(w, http.StatusServiceUnavailable, Failure{Error: "the connection has ended: ask again on another one"})
 }
 
 func (h *handler) pod(w http.ResponseWriter, r *http.Request) {
@@ -60,6 +106,12 @@ func (h *handler) pod(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) list(w http.ResponseWriter, r *http.Request) {
+	leave, err := h.places.Enter(r.Context(), serving.Payer(whoAsks(r)), 1)
+	if err != nil {
+		reply(w, http.StatusTooManyRequests, Failure{Error: err.Error()})
+		return
+	}
+	serving.UntilSent(r.Context(), leave)
 	items := h.recorder.Pods(r.PathValue("namespace"), r.URL.Query().Get("job"))
 	if len(items) == 0 {
 		if identity, here := h.leading(r); !here {
@@ -98,5 +150,5 @@ func standby(w http.ResponseWriter, identity string) {
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the caller is gone, and nobody is left to tell
+	_ = serving.InTurn(w, func(out io.Writer) error { return json.NewEncoder(out).Encode(body) }) // the caller is gone, and nobody is left to tell
 }

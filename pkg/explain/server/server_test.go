@@ -4,14 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
@@ -64,6 +72,65 @@ func TestHandler(t *testing.T) {
 				t.Errorf("body (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAnswersThatNobodyReads: of the largest answers, of which nothing is read, few are kept in memory, of however many users of a namespace,
+// and others get theirs.
+func TestAnswersThatNobodyReads(t *testing.T) {
+	recorder := explain.NewRecorder(explain.DefaultLimits)
+	for i := range 3_000 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprint("p", i), UID: types.UID(fmt.Sprint(i))}}
+		attempt := explain.Attempt{Time: time.Unix(int64(i), 0), Result: explain.Unschedulable}
+		for j := range 8 {
+			attempt.Reasons = append(attempt.Reasons, explain.Reason{Text: fmt.Sprint(j, strings.Repeat("x", 500)), Nodes: 1})
+		}
+		recorder.Record(pod, attempt)
+	}
+	next := Handler(recorder, nil)
+	server := httptest.NewServer(InTime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), &user.DefaultInfo{Name: r.Header.Get("Who")})))
+	})))
+	t.Cleanup(server.Close)
+	const unread = 40
+	for i := range unread {
+		connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		if _, err := fmt.Fprintf(connection, "GET /explain/v1/pods/team/ HTTP/1.1\r\nHost: x\r\nWho: system:serviceaccount:team:%d\r\n\r\n", i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(path string) (status int, size int64) {
+		ask, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask.Header.Set("Who", "a")
+		response, err := server.Client().Do(ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		if size, err = io.Copy(io.Discard, response.Body); err != nil {
+			t.Error(err)
+		}
+		return response.StatusCode, size
+	}
+	if status, _ := get("/explain/v1/pods/team/p1"); status != http.StatusOK {
+		t.Errorf("a small answer to another user: %d", status)
+	}
+	status, one := get("/explain/v1/pods/team/")
+	if status != http.StatusOK || one < 8<<20 {
+		t.Errorf("a large answer to another user: %d, %d bytes", status, one)
+	}
+	var now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&now)
+	if most := uint64(allAnswers + 8*one); now.HeapAlloc > most {
+		t.Errorf("%d MiB are held for %d unread answers of %d MiB", now.HeapAlloc>>20, unread, one>>20)
 	}
 }
 
