@@ -67,10 +67,7 @@ func keptOut(f *Facts) []Finding {
 	if !isShort(f) || f.Simulated {
 		return nil
 	}
-	if over := overQuota(f); len(over) > 0 {
-		return over
-	}
-	if over := beyondLimits(f); len(over) > 0 {
+	if over := beyondBounds(f); len(over) > 0 {
 		return over
 	}
 	if f.Job.Reason != "FailedCreate" {

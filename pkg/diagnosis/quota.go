@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
@@ -22,7 +21,7 @@ import (
 
 // overQuota tells which quotas of the namespace have no room for another pod of the job, as they stand now.
 func overQuota(f *Facts) []Finding {
-	pod := podOf(f)
+	pod := admittedPod(f)
 	if pod == nil || !f.Space.Has(snapshot.PartQuotas) {
 		return nil
 	}
@@ -88,8 +87,8 @@ func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, 
 	if !never || array && asked.Cmp(hard) <= 0 {
 		out.Steps = append(out.Steps, f.waitForQuota(quota, name))
 	}
-	if step, ok := f.withinQuota(quota, name, pods); ok {
-		out.Steps = append(out.Steps, step)
+	if now := f.roomIn(quota, name); fieldFor(name) != "" && now.Sign() > 0 {
+		out.Steps = append(out.Steps, f.askWithin(pod, name)...)
 	}
 	if step, ok := f.outOfScope(class); ok {
 		out.Steps = append(out.Steps, step)
@@ -147,21 +146,22 @@ func (f *Facts) leavingUse(quota *corev1.ResourceQuota, name corev1.ResourceName
 	return out
 }
 
-// withinQuota is how much each pod of the job may ask for now.
-func (f *Facts) withinQuota(quota *corev1.ResourceQuota, name corev1.ResourceName, pods int64) (Step, bool) {
-	field := fieldFor(name)
-	left, used := quota.Spec.Hard[name], quota.Status.Used[name]
-	left = left.DeepCopy()
+// roomIn is how much each pod of the job may ask for now, by one quota.
+func (f *Facts) roomIn(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
+	used := quota.Status.Used[name]
+	left := quota.Spec.Hard[name].DeepCopy()
 	left.Sub(used)
 	left.Add(f.ownUse(quota, name))
-	each := *resource.NewMilliQuantity(left.MilliValue()/pods, left.Format)
+	return f.perPod(left, name)
+}
+
+// perPod shares an amount among the pods of the job.
+func (f *Facts) perPod(amount resource.Quantity, name corev1.ResourceName) resource.Quantity {
+	pods := int64(max(f.Job.Desired, 1))
 	if quotas.IsGPU(name) {
-		each = *resource.NewQuantity(left.Value()/pods, left.Format)
+		return *resource.NewQuantity(amount.Value()/pods, amount.Format)
 	}
-	if field == "" || each.Sign() <= 0 {
-		return Step{}, false
-	}
-	return Step{Action: reason.SetField, Field: field, Value: each.String(), Says: phrase.Of("ask for at most %s in %s", &each, field)}, true
+	return *resource.NewMilliQuantity(amount.MilliValue()/pods, amount.Format)
 }
 
 // waitForQuota names the jobs of the namespace that use a quota.
@@ -262,64 +262,4 @@ func unspecified(wanted string) string {
 
 func quotaGone(f *Facts, m []string) bool {
 	return f.Space.Has(snapshot.PartQuotas) && !slices.ContainsFunc(f.Space.Quotas, func(q corev1.ResourceQuota) bool { return q.Name == m[1] })
-}
-
-// beyondLimits tells what of the job's containers a limit range of the namespace does not allow.
-func beyondLimits(f *Facts) []Finding {
-	pod := podOf(f)
-	if pod == nil {
-		return nil
-	}
-	var out []Finding
-	for i := range f.Space.LimitRanges {
-		limits := &f.Space.LimitRanges[i]
-		for _, item := range limits.Spec.Limits {
-			for _, name := range sortedNames(item.Max) {
-				most := item.Max[name]
-				if asked := mostIn(pod, item.Type, name); asked.Cmp(most) > 0 {
-					out = append(out, limited(limits.Name, name, phrase.Of("at most"), asked, most))
-				}
-			}
-			for _, name := range sortedNames(item.Min) {
-				least := item.Min[name]
-				if asked := mostIn(pod, item.Type, name); asked.Sign() > 0 && asked.Cmp(least) < 0 {
-					out = append(out, limited(limits.Name, name, phrase.Of("at least"), asked, least))
-				}
-			}
-		}
-	}
-	return out
-}
-
-// mostIn is what a pod, or the container of it that may use the most, is limited to.
-func mostIn(pod *corev1.Pod, kind corev1.LimitType, name corev1.ResourceName) resource.Quantity {
-	if kind == corev1.LimitTypePod {
-		return resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[name]
-	}
-	var out resource.Quantity
-	if kind != corev1.LimitTypeContainer {
-		return out
-	}
-	for i := range pod.Spec.Containers {
-		if limit := pod.Spec.Containers[i].Resources.Limits[name]; limit.Cmp(out) > 0 {
-			out = limit
-		}
-	}
-	return out
-}
-
-func limited(name string, what corev1.ResourceName, bound phrase.Text, asked, allowed resource.Quantity) Finding {
-	out := Finding{Cause: reason.LimitRangeViolated, Says: phrase.Of("limit range %s of the namespace allows %s %s of %s, and the job asks for %s",
-		name, bound, &allowed, what, &asked)}
-	if field := fieldFor(what); field != "" {
-		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: field, Value: allowed.String(), Says: phrase.Of("ask for %s %s in %s", bound, &allowed, field)})
-	}
-	out.Steps = append(out.Steps, Step{Action: reason.RaiseLimit, Kind: "LimitRange", Name: name, Field: string(what), Value: asked.String(),
-		Says: phrase.Of("ask the administrators to let the namespace have %s of %s", &asked, what)})
-	return out
-}
-
-func limitRefused(_ *Facts, m []string) Finding {
-	return Finding{Cause: reason.LimitRangeViolated, Says: phrase.Of("a limit range of the namespace: %s", m[1]),
-		Steps: []Step{{Action: reason.SetField, Says: phrase.Of("ask for an amount within the limit")}}}
 }

@@ -1,0 +1,160 @@
+package diagnosis
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	quotas "g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// admittedPod is a pod of the job as the API server makes it, with what limit ranges give it.
+func admittedPod(f *Facts) *corev1.Pod {
+	pod := podOf(f)
+	if pod == nil || f.Space == nil {
+		return pod
+	}
+	return quotas.Admitted(pod, f.Space.LimitRanges)
+}
+
+// beyondBounds tells what quotas and limit ranges of the namespace do not allow, all of it: who mends one alone is refused by the
+// next. Where several are to be raised, none lets the job in by itself.
+func beyondBounds(f *Facts) []Finding {
+	out := slices.Concat(overQuota(f), beyondLimits(f))
+	if len(out) < 2 {
+		return out
+	}
+	for i := range out {
+		for j := range out[i].Steps {
+			if step := &out[i].Steps[j]; step.Action == reason.RaiseQuota {
+				step.Says = phrase.Of("ask the administrators for a higher quota, %s=%s, and for all else that is named here", step.Field, step.Value)
+			}
+		}
+	}
+	return out
+}
+
+// askWithin is how much of a resource each pod may ask for at most, so that all quotas and limit ranges let it in. There is no such
+// step where one of them wants more than another one allows.
+func (f *Facts) askWithin(pod *corev1.Pod, what corev1.ResourceName) []Step {
+	least, most := f.boundsOf(pod, what)
+	if most == nil || most.Sign() <= 0 || most.Cmp(least) < 0 {
+		return nil
+	}
+	field := fieldFor(what)
+	return []Step{{Action: reason.SetField, Field: field, Value: most.String(), Says: phrase.Of("ask for at most %s in %s", most, field)}}
+}
+
+// askNoLess is how much of a resource each pod has to ask for.
+func (f *Facts) askNoLess(pod *corev1.Pod, what corev1.ResourceName) []Step {
+	least, most := f.boundsOf(pod, what)
+	if most != nil && most.Cmp(least) < 0 {
+		return nil
+	}
+	field := fieldFor(what)
+	return []Step{{Action: reason.SetField, Field: field, Value: least.String(), Says: phrase.Of("ask for %s %s in %s", phrase.Of("at least"), &least, field)}}
+}
+
+// boundsOf is how much of a resource, however it is counted, a pod may ask for by all quotas and limit ranges: at least, and at most,
+// which is nil without a bound. A quota that is used up counts as a whole: the job waits for others to end.
+func (f *Facts) boundsOf(pod *corev1.Pod, what corev1.ResourceName) (least resource.Quantity, most *resource.Quantity) {
+	atMost := func(amount resource.Quantity) {
+		if most == nil || amount.Cmp(*most) < 0 {
+			most = &amount
+		}
+	}
+	for i := range f.Space.Quotas {
+		quota := &f.Space.Quotas[i]
+		for name, hard := range quota.Spec.Hard {
+			asked := quotas.Asked(pod, name)
+			if quotas.Plain(name) != quotas.Plain(what) || asked.IsZero() || !quotas.Covers(quota, pod) {
+				continue
+			}
+			if now := f.roomIn(quota, name); now.Sign() > 0 {
+				atMost(now)
+			} else {
+				atMost(f.perPod(hard, name))
+			}
+		}
+	}
+	for i := range f.Space.LimitRanges {
+		for _, item := range f.Space.LimitRanges[i].Spec.Limits {
+			if item.Type != corev1.LimitTypeContainer && item.Type != corev1.LimitTypePod {
+				continue
+			}
+			if amount, bounds := item.Max[quotas.Plain(what)]; bounds {
+				atMost(amount)
+			}
+			if amount := item.Min[quotas.Plain(what)]; amount.Cmp(least) > 0 {
+				least = amount
+			}
+		}
+	}
+	return least, most
+}
+
+// beyondLimits tells what of the job's containers a limit range of the namespace does not allow.
+func beyondLimits(f *Facts) []Finding {
+	pod := admittedPod(f)
+	if pod == nil || f.Space == nil {
+		return nil
+	}
+	var out []Finding
+	for i := range f.Space.LimitRanges {
+		limits := &f.Space.LimitRanges[i]
+		for _, item := range limits.Spec.Limits {
+			for _, name := range sortedNames(item.Max) {
+				most := item.Max[name]
+				if asked := mostIn(pod, item.Type, name); asked.Cmp(most) > 0 {
+					out = append(out, f.limited(pod, limits.Name, name, phrase.Of("at most"), asked, most))
+				}
+			}
+			for _, name := range sortedNames(item.Min) {
+				least := item.Min[name]
+				if asked := mostIn(pod, item.Type, name); asked.Sign() > 0 && asked.Cmp(least) < 0 {
+					out = append(out, f.limited(pod, limits.Name, name, phrase.Of("at least"), asked, least))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// mostIn is what a pod, or the container of it that may use the most, is limited to.
+func mostIn(pod *corev1.Pod, kind corev1.LimitType, name corev1.ResourceName) resource.Quantity {
+	if kind == corev1.LimitTypePod {
+		return resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[name]
+	}
+	var out resource.Quantity
+	if kind != corev1.LimitTypeContainer {
+		return out
+	}
+	for i := range pod.Spec.Containers {
+		if limit := pod.Spec.Containers[i].Resources.Limits[name]; limit.Cmp(out) > 0 {
+			out = limit
+		}
+	}
+	return out
+}
+
+func (f *Facts) limited(pod *corev1.Pod, name string, what corev1.ResourceName, bound phrase.Text, asked, allowed resource.Quantity) Finding {
+	out := Finding{Cause: reason.LimitRangeViolated, Says: phrase.Of("limit range %s of the namespace allows %s %s of %s, and the job asks for %s",
+		name, bound, &allowed, what, &asked)}
+	if fieldFor(what) != "" && asked.Cmp(allowed) > 0 {
+		out.Steps = append(out.Steps, f.askWithin(pod, what)...)
+	} else if fieldFor(what) != "" {
+		out.Steps = append(out.Steps, f.askNoLess(pod, what)...)
+	}
+	out.Steps = append(out.Steps, Step{Action: reason.RaiseLimit, Kind: "LimitRange", Name: name, Field: string(what), Value: asked.String(),
+		Says: phrase.Of("ask the administrators to let the namespace have %s of %s", &asked, what)})
+	return out
+}
+
+func limitRefused(_ *Facts, m []string) Finding {
+	return Finding{Cause: reason.LimitRangeViolated, Says: phrase.Of("a limit range of the namespace: %s", m[1]),
+		Steps: []Step{{Action: reason.SetField, Says: phrase.Of("ask for an amount within the limit")}}}
+}
