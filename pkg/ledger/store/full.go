@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"syscall"
@@ -20,6 +21,8 @@ const (
 	mostHeld = 300_000
 	// lighter is the part that is taken away of what is heaviest when the disk is full.
 	lighter = 8
+	// smallest is the smallest part, one of so many.
+	smallest = 1 << 24
 )
 
 // IsFull reports whether an error says that the disk has no room. bbolt passes on the text alone of some.
@@ -76,13 +79,11 @@ func (s *Store) update(change func(*bbolt.Tx) error) error {
 }
 
 // makeRoom takes away a part of the output that is kept, of the deleted jobs and of the holdings, each of the namespace that has most
-// of them: no namespace drives out what others have.
+// of them: no namespace drives out what others have. To take something away takes a few pages itself: where there is no room even for that,
+// as no earlier version kept any, less is taken away at a time.
 func (s *Store) makeRoom() error {
-	err := s.db.Update(func(tx *bbolt.Tx) error {
-		namespace, size := heaviest(tx)
-		return errors.Join(shrinkOutput(tx, namespace, size-size/lighter), shrinkPast(tx))
-	})
-	if err != nil {
+	err := s.lighten()
+	if err != nil && !IsFull(err) {
 		return fmt.Errorf("making room: %w", err)
 	}
 	held, err := s.held()
@@ -99,6 +100,20 @@ func (s *Store) makeRoom() error {
 	return nil
 }
 
+// lighten takes away a part of the output and of the deleted jobs, a smaller one as long as there is no room to take away more.
+func (s *Store) lighten() (err error) {
+	for part := int64(lighter); part <= smallest; part *= lighter {
+		err = s.db.Update(func(tx *bbolt.Tx) error {
+			namespace, size := heaviest(tx)
+			return errors.Join(shrinkOutput(tx, namespace, size-size/part), shrinkPast(tx, int(part)))
+		})
+		if !IsFull(err) {
+			return err
+		}
+	}
+	return err
+}
+
 // heaviest is the namespace with the most output, and how much that is.
 func heaviest(tx *bbolt.Tx) (namespace string, size int64) {
 	_ = tx.Bucket(sizes).ForEach(func(key, _ []byte) error { // it calls what does not fail
@@ -111,8 +126,8 @@ func heaviest(tx *bbolt.Tx) (namespace string, size int64) {
 	return namespace, size
 }
 
-// shrinkPast forgets the first of the deleted jobs of the namespace with most of them.
-func shrinkPast(tx *bbolt.Tx) error {
+// shrinkPast forgets the first of the deleted jobs of the namespace with most of them, one part of so many.
+func shrinkPast(tx *bbolt.Tx, part int) error {
 	namespace, most := "", 0
 	err := tx.Bucket(pastCount).ForEach(func(key, _ []byte) error {
 		of := string(bytes.TrimSuffix(key, []byte{0}))
@@ -121,7 +136,7 @@ func shrinkPast(tx *bbolt.Tx) error {
 		}
 		return nil
 	})
-	for range min((most+lighter-1)/lighter, trimmed) {
+	for range min((most+part-1)/part, trimmed) {
 		err = errors.Join(err, forgetFirst(tx, namespace))
 	}
 	return err
@@ -148,29 +163,33 @@ func (s *Store) shorten(held map[string]int, most int) (count int, err error) {
 			over[namespace] = has - most
 		}
 	}
-	for len(over) > 0 {
-		n := 0
+	for batch := trimmed; len(over) > 0; {
+		n, left := 0, maps.Clone(over)
 		err := s.db.Update(func(tx *bbolt.Tx) (err error) {
-			n, err = dropOldest(tx, over)
+			n, err = dropOldest(tx, left, batch)
 			return err
 		})
-		count += n
+		if IsFull(err) && batch > 1 {
+			batch = max(1, batch/lighter)
+			continue
+		}
 		if err != nil || n == 0 {
 			return count, err
 		}
+		count, over, batch = count+n, left, min(trimmed, 2*batch)
 	}
 	return count, nil
 }
 
-// dropOldest takes away so many holdings of namespaces, of each as many as over says, which says how many are left then.
-func dropOldest(tx *bbolt.Tx, over map[string]int) (int, error) {
+// dropOldest takes away holdings of namespaces, of each as many as over says, which says how many are left then, and no more than so many in all.
+func dropOldest(tx *bbolt.Tx, over map[string]int, most int) (int, error) {
 	var gone [][]byte
 	left := map[string]int{}
 	for namespace, count := range over {
 		left[namespace] = count
 	}
 	c := tx.Bucket(ended).Cursor()
-	for k, v := c.First(); k != nil && len(gone) < trimmed && len(left) > 0; k, v = c.Next() {
+	for k, v := c.First(); k != nil && len(gone) < most && len(left) > 0; k, v = c.Next() {
 		h, err := decode(v)
 		if err != nil {
 			return 0, err

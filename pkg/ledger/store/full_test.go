@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
@@ -164,6 +166,17 @@ func TestANamespaceHasItsPart(t *testing.T) {
 
 // TestAFullDiskEndsNothing: on a file system that is full to its last byte a ledger is opened, and goes on in the room that it makes.
 func TestAFullDiskEndsNothing(t *testing.T) {
+	t.Run("of this version", func(t *testing.T) { fillDisk(t, func(*Store) error { return nil }, 5000) })
+	t.Run("of a version that kept no room", func(t *testing.T) {
+		fillDisk(t, func(s *Store) error {
+			return errors.Join(s.db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(pastBytes) }), os.Remove(s.path+reserveSuffix))
+		}, 1000)
+	})
+}
+
+// fillDisk fills the disk of a ledger that was changed while it was open, and goes on: at least so much is left of who has most.
+func fillDisk(t *testing.T, change func(*Store) error, least int) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=48m"); err != nil {
 		t.Skipf("no file system of its own: %v", err)
@@ -174,7 +187,7 @@ func TestAFullDiskEndsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(hold(t, s, "few", 0, 50), hold(t, s, "many", 0, 5000), s.Close()); err != nil {
+	if err := errors.Join(hold(t, s, "few", 0, 50), hold(t, s, "many", 0, 5000), change(s), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	others, err := os.Create(filepath.Join(dir, "others"))
@@ -207,7 +220,7 @@ func TestAFullDiskEndsNothing(t *testing.T) {
 		}
 	}
 	held, err := s.held()
-	if err != nil || failed == 0 || !s.Full() || held["few"] != 50 || held["many"] < 5000 {
+	if err != nil || failed == 0 || !s.Full() || held["few"] != 50 || held["many"] < least {
 		t.Errorf("full %d times and now: %t; left: %v, error %v", failed, s.Full(), held, err)
 	}
 	t.Logf("room was made %d times; left: %v", failed, held)
