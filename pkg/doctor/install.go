@@ -34,6 +34,8 @@ type Installation struct {
 	// Configs are the ConfigMaps with configurations of the scheduler, and Mounted the one that its pods mount.
 	Configs []string
 	Mounted string
+	// Taken is what others have under our names.
+	Taken Taken
 	// SpotPools is how many there are, for whose machines somebody pays.
 	SpotPools int
 	// Hidden are parts that the user may not read, such as "CRDs".
@@ -141,7 +143,7 @@ var installedPolicies = []string{
 // ExamineInstallation says what keeps us from being installed, or upgraded, and what is wrong with what is there, in the order
 // in which it is to be mended.
 func ExamineInstallation(f Installation) []Check {
-	checks := []Check{f.release(), f.policyAPI(), f.allocationAPI(), f.installRights(), f.installNamespaces(), f.crds(), f.policies()}
+	checks := []Check{f.release(), f.policyAPI(), f.allocationAPI(), f.installRights(), f.installNamespaces(), f.names(), f.crds(), f.policies()}
 	for _, c := range installable {
 		checks = append(checks, f.component(c))
 	}

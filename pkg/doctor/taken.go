@@ -1,0 +1,164 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/quota"
+	"g8s.host/gpu-scheduler/pkg/snapshot"
+)
+
+// labelName is the label by which our workloads and Services select their pods.
+const labelName = "app.kubernetes.io/name"
+
+// partTaken is what the check of names reads.
+const partTaken = "names"
+
+// service is what kubectl calls a Service.
+const service = "service"
+
+// Taken are objects under names of ours that are not as the manifests have them.
+type Taken struct {
+	// Objects are workloads and Services that select other pods, such as "deployment gpu-scheduler", in kube-system.
+	Objects []string
+	// Roles are the roles of teams that lack what gpuctl asks for.
+	Roles []string
+	// Defaults are LimitRanges that give GPUs to containers which ask for none, as namespace/name.
+	Defaults []string
+}
+
+// installedServices are those in kube-system, and the program that each is for.
+var installedServices = map[string]string{
+	"gpu-scheduler": "gpu-scheduler", "gpu-scheduler-metrics": "gpu-scheduler", "gpu-controller-metrics": "gpu-controller",
+}
+
+// teamRoles are those of manifests/tenancy, and what of jobs gpuctl does by each.
+var teamRoles = map[string]string{"gpu-resource-reader": "list", "gpu-resource-manager": "create"}
+
+// names looks for objects of others under our names. A case study that many have followed has some of them.
+func (f *Installation) names() Check {
+	const name = "names"
+	taken := &f.Taken
+	switch {
+	case len(taken.Objects) > 0:
+		return Check{Name: name, Status: Failed,
+			Text: phrase.Of("others have objects under our names in kube-system, so that ours are refused or select other pods: %s", some(taken.Objects)),
+			Advice: phrase.Of("delete them, then install: kubectl -n kube-system delete %s; docs/install.md tells what becomes of their pods",
+				slices.Min(taken.Objects))}
+	case len(taken.Roles) > 0:
+		return Check{Name: name, Status: Warning, Text: phrase.Of("these cluster roles are not ours, and gpuctl may not see or make jobs by them: %s", some(taken.Roles)),
+			Advice: phrase.Of("put ours in their place: kubectl apply --server-side --force-conflicts -f manifests/tenancy/roles.yaml")}
+	case len(taken.Defaults) > 0:
+		return Check{Name: name, Status: Warning, Text: phrase.Of("limit ranges give GPUs to containers that ask for none: %s", some(taken.Defaults)),
+			Advice: phrase.Of("set their default of GPUs to 0, as in manifests/tenancy/quota.yaml")}
+	case slices.Contains(f.Hidden, partTaken):
+		return Check{Name: name, Status: Unknown, Text: phrase.Of("you may not read what there is under our names"),
+			Advice: phrase.Of("ask an administrator to run gpuctl doctor --install")}
+	}
+	return Check{Name: name, Status: OK, Text: phrase.Of("no objects of others have ours")}
+}
+
+// readTaken reads what there is under our names, and the LimitRanges.
+func (f *Installation) readTaken(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
+	for _, read := range []func(context.Context, kubernetes.Interface) error{f.readTakenWorkloads, f.readTakenServices, f.readTeamRoles, f.readDefaults} {
+		err := read(ctx, client)
+		switch {
+		case apierrors.IsForbidden(err):
+			*unread = []string{partTaken}
+		case err != nil:
+			return phrase.Errorf("reading what there is under our names: %w", err)
+		}
+	}
+	slices.Sort(f.Taken.Objects)
+	return nil
+}
+
+func (f *Installation) readTakenWorkloads(ctx context.Context, client kubernetes.Interface) error {
+	apps := client.AppsV1()
+	selects := map[string]func(name string) (*metav1.LabelSelector, error){
+		deployment: func(name string) (*metav1.LabelSelector, error) {
+			d, err := apps.Deployments(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+			return d.Spec.Selector, err
+		},
+		statefulSet: func(name string) (*metav1.LabelSelector, error) {
+			s, err := apps.StatefulSets(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+			return s.Spec.Selector, err
+		},
+		daemonSet: func(name string) (*metav1.LabelSelector, error) {
+			d, err := apps.DaemonSets(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+			return d.Spec.Selector, err
+		},
+	}
+	for _, c := range installable {
+		if c.namespace != metav1.NamespaceSystem {
+			continue
+		}
+		selector, err := selects[c.kind](c.name)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case selector == nil || selector.MatchLabels[labelName] != c.name:
+			f.Taken.Objects = append(f.Taken.Objects, fmt.Sprintf("%s %s", strings.ToLower(c.kind), c.name))
+		}
+	}
+	return nil
+}
+
+func (f *Installation) readTakenServices(ctx context.Context, client kubernetes.Interface) error {
+	for _, name := range slices.Sorted(maps.Keys(installedServices)) {
+		found, err := client.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case !maps.Equal(found.Spec.Selector, map[string]string{labelName: installedServices[name]}):
+			f.Taken.Objects = append(f.Taken.Objects, fmt.Sprintf("%s %s", service, name))
+		}
+	}
+	return nil
+}
+
+// readTeamRoles looks at the rights, and not at labels: kubectl apply puts rules in the place of ours, and leaves our labels.
+func (f *Installation) readTeamRoles(ctx context.Context, client kubernetes.Interface) error {
+	for _, name := range slices.Sorted(maps.Keys(teamRoles)) {
+		role, err := client.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case role.AggregationRule == nil && !slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return allowsJobs(rule, teamRoles[name]) }):
+			f.Taken.Roles = append(f.Taken.Roles, name)
+		}
+	}
+	return nil
+}
+
+// allowsJobs says whether a rule is a right to do something with Jobs.
+func allowsJobs(rule rbacv1.PolicyRule, verb string) bool {
+	has := func(list []string, one string) bool { return slices.Contains(list, one) || slices.Contains(list, "*") }
+	return has(rule.APIGroups, "batch") && has(rule.Resources, "jobs") && has(rule.Verbs, verb)
+}
+
+func (f *Installation) readDefaults(ctx context.Context, client kubernetes.Interface) error {
+	read, err := snapshot.Read(ctx, client, snapshot.LimitRanges(snapshot.Scope{}))
+	if err != nil {
+		return err
+	}
+	for i := range read.LimitRanges {
+		if one := &read.LimitRanges[i]; len(quota.GPUDefaults([]corev1.LimitRange{*one})) > 0 {
+			f.Taken.Defaults = append(f.Taken.Defaults, one.Namespace+"/"+one.Name)
+		}
+	}
+	return nil
+}
