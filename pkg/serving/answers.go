@@ -153,8 +153,16 @@ func (o *Answer) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 // FlushError implements what [http.ResponseController] looks for.
 func (o *Answer) FlushError() error {
-	o.begin()
+	o.start()
 	return http.NewResponseController(o.ResponseWriter).Flush()
+}
+
+// start begins an answer, with the status that net/http takes where the handler names none.
+func (o *Answer) start() {
+	if o.status == 0 {
+		o.status = http.StatusOK
+	}
+	o.begin()
 }
 
 // begin writes the status, once.
@@ -171,7 +179,7 @@ func (o *Answer) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if len(p) <= smallAnswer {
-		o.begin()
+		o.start()
 		return o.ResponseWriter.Write(p)
 	}
 	wait, cancel := context.WithTimeout(o.ctx, waitForRoom)
@@ -186,13 +194,14 @@ func (o *Answer) Write(p []byte) (int, error) {
 	}
 	defer leave()
 	o.release()
-	o.begin()
+	o.start()
 	return o.send(p)
 }
 
-// giveUp refuses an answer that has not begun, and breaks one off that has.
+// giveUp refuses an answer that has not begun, and breaks one off that has: net/http would end it as if it were the whole.
 func (o *Answer) giveUp(p []byte) (int, error) {
 	if o.status < 0 {
+		o.takeBack()
 		return 0, ErrNotTaken
 	}
 	o.refused, o.status = true, -1

@@ -3,6 +3,7 @@ package serving
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -174,5 +175,52 @@ func TestAStatusWithoutATextIsSent(t *testing.T) {
 	NewAnswers(large, large).Bounded(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), next, "ada", nil)
 	if w.Code != http.StatusNoContent || w.Header().Get("X") != "y" {
 		t.Errorf("status %d, headers %v", w.Code, w.Header())
+	}
+}
+
+// TestAPartDoesNotLookLikeTheWhole: an answer of which some was sent, and for the rest of which there is no room, breaks off.
+func TestAPartDoesNotLookLikeTheWhole(t *testing.T) {
+	for _, protocol := range []string{"http/1.1", "h2"} {
+		t.Run(protocol, func(t *testing.T) {
+			bounds := NewAnswers(1<<20, 1<<20)
+			part := bytes.Repeat([]byte("x"), 2*smallAnswer)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				ctx, cancel := context.WithCancel(r.Context())
+				defer cancel()
+				bounds.Bounded(w, r.WithContext(ctx), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					if _, err := w.Write(part); err != nil {
+						t.Error(err)
+					}
+					_ = http.NewResponseController(w).Flush()
+					for i := range 8 { // of others
+						leave, err := bounds.modest.Enter(r.Context(), strconv.Itoa(i), len(part))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						defer leave()
+					}
+					cancel() // or it would wait for room
+					if _, err := w.Write(part); err == nil {
+						t.Error("there was room")
+					}
+				}), "a", func(http.ResponseWriter, error) { t.Error("it has begun") })
+			}))
+			server.EnableHTTP2 = protocol == "h2"
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := server.Client().Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			if text, err := io.ReadAll(response.Body); err == nil {
+				t.Errorf("%d bytes look like the whole", len(text))
+			}
+		})
 	}
 }
