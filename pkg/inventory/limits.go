@@ -72,7 +72,7 @@ func otherQuota(quota *corev1.ResourceQuota) OtherQuota {
 	for name, hard := range quota.Spec.Hard {
 		bound := OtherQuotaBound{QuotaResource: QuotaResource{Resource: string(name), Used: quota.Status.Used[name], Hard: hard}}
 		if countsNothing(name) {
-			bound.Note = "counts nothing: bound requests." + string(name)
+			bound.Note = "counts nothing: bound requests." + strings.TrimPrefix(string(name), "limits.")
 		}
 		out.Resources = append(out.Resources, bound)
 	}
@@ -80,9 +80,10 @@ func otherQuota(quota *corev1.ResourceQuota) OtherQuota {
 	return out
 }
 
-// countsNothing reports whether a quota accepts a bound that it never counts: that of a device under its own name.
+// countsNothing reports whether a quota accepts a bound that it never counts: that of a device under its own name, or of its limits.
 func countsNothing(name corev1.ResourceName) bool {
-	return strings.HasPrefix(string(name), "nvidia.com/") || name == names.ResourceSharedGPU
+	device := strings.TrimPrefix(string(name), "limits.")
+	return strings.HasPrefix(device, "nvidia.com/") || device == names.ResourceSharedGPU
 }
 
 func limitRanges(name string, item *corev1.LimitRangeItem) []LimitRange {

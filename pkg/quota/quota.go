@@ -119,12 +119,18 @@ func Asked(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
 	switch text := string(name); {
 	case name == corev1.ResourcePods || text == "count/pods":
 		return *resource.NewQuantity(1, resource.DecimalSI)
-	case strings.HasPrefix(text, "limits."):
+	case strings.HasPrefix(text, "limits.") && countsLimits(Plain(name)):
 		return resourcehelper.PodLimits(pod, options)[Plain(name)]
 	case strings.HasPrefix(text, "requests."), name == corev1.ResourceCPU, name == corev1.ResourceMemory:
 		return resourcehelper.PodRequests(completed(pod), options)[Plain(name)]
 	}
 	return resource.Quantity{}
+}
+
+// countsLimits says whether Kubernetes counts limits of a resource: it accepts a bound on those of extended resources, and counts
+// nothing under that name.
+func countsLimits(plain corev1.ResourceName) bool {
+	return plain == corev1.ResourceCPU || plain == corev1.ResourceMemory || plain == corev1.ResourceEphemeralStorage
 }
 
 // completed is a pod whose containers ask for what they are limited to where they do not say what they ask, as the API

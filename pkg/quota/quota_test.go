@@ -103,3 +103,17 @@ func TestWith(t *testing.T) {
 		t.Errorf("the quotas themselves were changed: %s", over)
 	}
 }
+
+// TestLimitsOfExtendedResourcesCountNothing in a quota, as in Kubernetes: no job is said to be kept out by them.
+func TestLimitsOfExtendedResourcesCountNothing(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+		Limits: amounts("nvidia.com/gpu", "8", "cpu", "4"),
+	}}}}}
+	for name, want := range map[corev1.ResourceName]string{
+		"limits.nvidia.com/gpu": "0", "requests.nvidia.com/gpu": "8", "limits.cpu": "4", "nvidia.com/gpu": "0",
+	} {
+		if got := Asked(pod, name); got.String() != want {
+			t.Errorf("of %s the pod uses %s, want %s", name, got.String(), want)
+		}
+	}
+}
