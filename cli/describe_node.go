@@ -105,6 +105,9 @@ func describeNode(d *description, detail nodeDetail, now time.Time) error {
 	d.line("Rack", node.Rack)
 	d.line("GPU type", node.GPUType)
 	d.told("GPUs", "%s", gpuSentence(node.GPUs))
+	if node.Slots != nil {
+		d.told("GPU slots", "%s", gpuSentence(node.Slots.GPUs).And(", each a part of a GPU (%s): a pod gets one", node.Slots.Sharing))
+	}
 	if node.SharedGPUs != nil {
 		d.told("Shared GPUs", "%s", gpuSentence(*node.SharedGPUs))
 	}

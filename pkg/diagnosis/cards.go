@@ -155,8 +155,13 @@ func (s *search) unsuited(out *Finding) {
 	count, first := nodeWord(out.Nodes), out.Examples[0]
 	switch out.Cause {
 	case reason.TooManyGPUs:
-		out.Says = phrase.Of("%s with %d GPUs at most; a pod asks for %d on one node", count, best.Total, best.Asked)
-		out.Steps = append(s.askFor(best.Total), s.elsewherePools(false)...)
+		most := best.Total
+		out.Says = phrase.Of("%s with %d GPUs at most; a pod asks for %d on one node", count, most, best.Asked)
+		if best.Code == gpu.OnlySlots {
+			most = best.Usable
+			out.Says = phrase.Of("%s with parts of GPUs (%s), of which a pod gets one; a pod asks for %d", count, best.Sharing, best.Asked)
+		}
+		out.Steps = append(s.askFor(most), s.elsewherePools(false)...)
 	case reason.NoGPUs:
 		out.Says = phrase.Of("%s without GPUs", count)
 		out.Steps = append(s.elsewherePools(false), Step{Action: reason.MendNode, Kind: "Node", Name: first,

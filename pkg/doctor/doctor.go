@@ -96,7 +96,7 @@ func Examine(f Facts) []Check {
 		checks = append(checks, check)
 	}
 	return append(checks, f.podGroups(), f.namespaces(),
-		f.ready(), f.pools(), f.schedulers(), f.devicePlugin(), f.health(), f.inventories(), f.labels())
+		f.ready(), f.pools(), f.schedulers(), f.devicePlugin(), f.health(), f.inventories(), f.slots(), f.labels())
 }
 
 func (f *Facts) server() Check {

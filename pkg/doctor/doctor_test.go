@@ -205,6 +205,12 @@ func TestExamine(t *testing.T) {
 			change: func(f *Facts) { f.Nodes[1].Annotations = map[string]string{names.AnnotationInventory: "{"} },
 			want:   map[string]finding{"GPU inventories": {Warning, "what 1 node says of its GPUs cannot be read"}},
 		},
+		"a device plugin offers parts of GPUs": {
+			change: func(f *Facts) {
+				f.Nodes[1].Labels[names.LabelNVIDIAReplicas], f.Nodes[1].Labels[names.LabelNVIDIASharing] = "4", "time-slicing"
+			},
+			want: map[string]finding{"GPUs in parts": {Warning, "1 node offers parts of GPUs as whole ones: "}},
+		},
 		"a label about GPUs cannot be read": {
 			change: func(f *Facts) { f.Nodes[1].Labels[names.LabelMemory] = "80GB" },
 			want:   map[string]finding{"GPU inventories": {Warning, "reading label gpu-memory"}},
@@ -282,7 +288,7 @@ func TestExamine(t *testing.T) {
 				"priority classes": {Unknown, "may not read"}, "scheduler": {Unknown, "may not read"}, "fence": {Unknown, "may not read"},
 				"device plugin": {Unknown, "may not read"}, "labels of nodes": {Unknown, "may not read"}, "namespaces": {Unknown, "may not read"},
 				"nodes": {Unknown, "may not read"}, "pools": {Unknown, "may not read"}, "GPU health": {Unknown, "may not read"},
-				"GPU inventories": {Unknown, "may not read"}, "other schedulers": {Unknown, "may not read"},
+				"GPU inventories": {Unknown, "may not read"}, "GPUs in parts": {Unknown, "may not read"}, "other schedulers": {Unknown, "may not read"},
 			},
 		},
 	}

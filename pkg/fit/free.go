@@ -28,6 +28,9 @@ func (n *Node) FreeSlots() int64 {
 	return max(0, left.Value()-all.Value()/cards*n.UnhealthyCards())
 }
 
+// Slot returns what each of the node's cards is, where its GPUs are offered in parts.
+func (n *Node) Slot() gpu.Slot { return n.allocator.Inventory().Slot }
+
 // UnhealthyCards returns how many cards are not given out because they are not healthy, no matter who holds them.
 func (n *Node) UnhealthyCards() int64 {
 	return n.cards() - int64(n.allocator.Healthy().Len())

@@ -111,10 +111,15 @@ func (a *Allocator) place(used *Used, d *Demand, plan *Allocation) Code {
 	if d.widestShare() > 0 && !a.placeShared(used, d, plan) {
 		return TooFewShareable
 	}
-	if d.wholePeak() > 0 && !a.placeWhole(used, d, plan) {
+	if d.wholePeak() > 0 && !(a.countsFor(d) && a.placeWhole(used, d, plan)) {
 		return TooFewFree
 	}
 	return Fits
+}
+
+// countsFor reports whether the node's cards are as many GPUs as they count for a demand. Parts of GPUs are not: two could be of one.
+func (a *Allocator) countsFor(d *Demand) bool {
+	return a.inventory.Slot.IsWhole() || d.wholePeak() <= 1
 }
 
 // placeWhole chooses the pod's whole cards, out of those it does not share itself.

@@ -19,6 +19,8 @@ import (
 // as many as its labels say. Memory is that of the labels. A node
 // said to have NVLink is taken to link all its cards, by the least NVLink there is, so that it never
 // outbids a node that measured its own.
+//
+// Where labels say that each unit of [names.ResourceGPU] is a part of a GPU, the cards are these parts: see [Slot].
 func InventoryOf(node *corev1.Node) (Inventory, error) {
 	text, ok := node.Annotations[names.AnnotationInventory]
 	if !ok {
@@ -45,16 +47,18 @@ func (e *TooManyError) Error() string {
 func derive(node *corev1.Node) (Inventory, error) {
 	count, countErr := cardCount(node)
 	memory, memoryErr := LabelledMemory(node)
-	inventory := Inventory{Cards: make([]Card, count), Derived: true}
+	slot, slotErr := slotOf(node)
+	memory /= slot.perDevice()
+	inventory := Inventory{Cards: make([]Card, count), Derived: true, Slot: slot}
 	indices := make([]int, count)
 	for i := range inventory.Cards {
 		inventory.Cards[i] = Card{UUID: derivedUUID(i), Index: i, MemoryMiB: memory, Health: Healthy}
 		indices[i] = i
 	}
-	if count > 1 && InterconnectOf(node) == names.InterconnectNVLink {
+	if count > 1 && slot.IsWhole() && InterconnectOf(node) == names.InterconnectNVLink {
 		inventory.Links = []Link{{GPUs: indices, NVLinks: 1}}
 	}
-	return inventory, errors.Join(countErr, memoryErr)
+	return inventory, errors.Join(countErr, memoryErr, slotErr)
 }
 
 // derivedUUID stands for the UUID of a card of which only the number is known.

@@ -2,7 +2,7 @@ package gpu
 
 // explain finds out why a demand has no place. It is only asked when it has none, so it may take longer.
 func (a *Allocator) explain(used *Used, d *Demand, code Code) Reason {
-	reason := Reason{Code: code, Total: int64(len(a.inventory.Cards)), LargestMiB: a.largestMiB()}
+	reason := Reason{Code: code, Total: int64(len(a.inventory.Cards)), LargestMiB: a.largestMiB(), Sharing: a.inventory.Slot.Sharing}
 	var empty Used
 	if a.place(&empty, d, &Allocation{}) != Fits {
 		return a.never(d, reason)
@@ -36,6 +36,8 @@ func (a *Allocator) never(d *Demand, reason Reason) Reason {
 	switch {
 	case reason.Total == 0:
 		reason.Code = NoGPUs
+	case !a.countsFor(d):
+		reason.Code, reason.Usable = OnlySlots, 1
 	case !enough(a.all):
 		reason.Code = TooFewGPUs
 	case reason.MemoryMiB > 0 && !enough(known):

@@ -37,6 +37,9 @@ type Inventory struct {
 	// Derived tells that the cards were counted from allocatable and labels, so they have no real UUID
 	// and no health of their own.
 	Derived bool
+	// Slot is what each of Cards is, where the node offers parts of GPUs in the place of whole ones. It is zero where they are
+	// whole, and where the node reports its cards: then they are given out by their UUID.
+	Slot Slot
 }
 
 // Card is one GPU.

@@ -13,6 +13,8 @@ const (
 	NoGPUs
 	// TooFewGPUs: the node has fewer than are asked.
 	TooFewGPUs
+	// OnlySlots: the demand is for several whole cards, and the node offers parts of some, which could be parts of one.
+	OnlySlots
 	// MemoryUnknown: the demand names memory, and the node does not tell that of enough GPUs.
 	MemoryUnknown
 	// TooFewMemory: too few of the node's GPUs have the memory asked.
@@ -43,6 +45,8 @@ type Reason struct {
 	LargestMiB int64
 	// Unknown is the number of cards taken off because pods hold cards that they do not name.
 	Unknown int64
+	// Sharing is by what the node's GPUs are shared, where the numbers count parts of them ([Slot]); "" where they count cards.
+	Sharing string
 	// Profile is that of the MIG slices which the numbers count in the place of cards, "" for cards.
 	Profile string
 }
@@ -63,6 +67,8 @@ func (r Reason) Detail() string {
 		return ""
 	case NoGPUs, TooFewGPUs:
 		return fmt.Sprintf("%d GPUs, %d asked", r.Total, r.Asked)
+	case OnlySlots:
+		return fmt.Sprintf("%d asked, and each of %d is a part of a GPU (%s)", r.Asked, r.Total, r.Sharing)
 	}
 	text := fmt.Sprintf("%d of %d %s", r.Usable, r.Total, r.quality())
 	if r.Profile != "" {
@@ -75,6 +81,9 @@ func (r Reason) Detail() string {
 	}
 	if r.Code == TooFewMemory {
 		text += fmt.Sprintf("; the largest has %d MiB", r.LargestMiB)
+	}
+	if r.Sharing != "" {
+		text += fmt.Sprintf("; each is a part of a GPU (%s)", r.Sharing)
 	}
 	if r.Unknown > 0 {
 		text += fmt.Sprintf("; %d are held by pods that do not name theirs", r.Unknown)

@@ -8,6 +8,9 @@ import "math"
 func (a *Allocator) Room(used *Used, d *Demand) int64 {
 	room := int64(math.MaxInt64)
 	if whole := d.wholePeak(); whole > 0 {
+		if !a.countsFor(d) {
+			return 0
+		}
 		room = min(room, int64(a.freeWhole(used, d).Len())/whole)
 	}
 	if width := d.widestShare(); width > 0 {

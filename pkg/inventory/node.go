@@ -25,6 +25,9 @@ type Node struct {
 	GPUs    GPUs   `json:"gpus"`
 	// SharedGPUs counts the slots on shared GPUs; nil on a node that offers none.
 	SharedGPUs *GPUs `json:"sharedGPUs,omitempty"`
+	// Slots counts the parts in which a device plugin offers the node's GPUs under the name of whole ones; nil on a node whose GPUs
+	// are whole. GPUs then counts the GPUs that these are: used is each that could be, since nothing tells which parts are of one.
+	Slots *Slots `json:"gpuSlots,omitempty"`
 	// Broken are the GPUs that are given to nobody, as their agent found them.
 	Broken []BrokenGPU `json:"brokenGPUs,omitempty"`
 	// Slices are the MIG slices that the node's agent tells of, and who has each.
@@ -52,6 +55,13 @@ type Node struct {
 	Note       string                 `json:"-"`
 	// InvalidPods are the pods, as namespace/name, whose request for GPUs cannot be read and is not in Used.
 	InvalidPods []string `json:"invalidPods,omitempty"`
+}
+
+// Slots are parts of GPUs, of which a pod gets one.
+type Slots struct {
+	GPUs
+	// Sharing is by what the GPUs are divided: time-slicing, mps, or mig and the profile.
+	Sharing string `json:"sharing"`
 }
 
 // Capacity is an amount of CPU or memory.
@@ -130,11 +140,22 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 	if out.GPUs.Unhealthy > 0 || judged.InMIGMode() || len(out.Slices) > 0 { // of most nodes nothing is read twice
 		out.Broken = brokenOn(node)
 	}
+	out.countSlots(judged.Slot())
 	if !shared.isZero() {
 		out.SharedGPUs = &shared
 	}
 	slices.Sort(out.InvalidPods)
 	return out
+}
+
+// countSlots has GPUs count GPUs, where it counted parts of them.
+func (n *Node) countSlots(slot gpu.Slot) {
+	if slot.IsWhole() {
+		return
+	}
+	n.Slots = &Slots{GPUs: n.GPUs, Sharing: slot.Sharing}
+	n.GPUs.Allocatable, n.GPUs.Used = slot.Cards(n.Slots.Allocatable), slot.Cards(n.Slots.Used)
+	n.GPUs.Free = min(slot.WholeCards(n.Slots.Free), max(n.GPUs.Allocatable-n.GPUs.Used, 0))
 }
 
 // offer is what a pool may ask of the node.

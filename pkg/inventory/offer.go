@@ -39,8 +39,11 @@ func buildOffers(nodes []Node) []Offer {
 			out = append(out, Offer{Pool: node.Pool, GPUType: node.GPUType})
 		}
 		out[i].Nodes++
-		size := node.GPUs.Allocatable
-		out[i].MostGPUs = max(out[i].MostGPUs, node.GPUs.Allocatable)
+		size, most := node.GPUs.Allocatable, node.GPUs.Allocatable
+		if node.Slots != nil {
+			size, most = node.Slots.Allocatable, min(node.Slots.Allocatable, 1) // a pod gets one
+		}
+		out[i].MostGPUs = max(out[i].MostGPUs, most)
 		if node.SharedGPUs != nil {
 			out[i].MostShared = max(out[i].MostShared, node.SharedGPUs.Allocatable)
 			size = max(size, node.SharedGPUs.Allocatable)

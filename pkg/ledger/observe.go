@@ -56,13 +56,13 @@ func Observe(known *Holding, seen Sight, node *corev1.Node) *Holding {
 
 // weighAgain counts shares of cards that counted as all of them, as nothing was known of the node by then.
 func (h *Holding) weighAgain(pod *corev1.Pod, node *corev1.Node) {
-	shares := slices.ContainsFunc(h.GPUs, func(card GPU) bool { return card.MemoryMiB > 0 })
-	if !shares || node == nil {
+	parts := slices.ContainsFunc(h.GPUs, func(card GPU) bool { return card.MemoryMiB > 0 || card.isDerived() })
+	if !parts || node == nil {
 		return
 	}
 	request, err := gpu.RequestOf(pod)
-	if err == nil && h.Milli == milliOf(h.GPUs, pod, request, nil) {
-		h.Milli = milliOf(h.GPUs, pod, request, memoryOf(node))
+	if err == nil && h.Milli == milliOf(h.GPUs, pod, request, measuresOf(nil)) {
+		h.Milli = milliOf(h.GPUs, pod, request, measuresOf(node))
 	}
 }
 
@@ -91,7 +91,7 @@ func begin(pod *corev1.Pod, node *corev1.Node) *Holding {
 		h.Pool, h.GPUType = gpu.PoolOf(node), gpu.TypeOf(node)
 	}
 	h.GPUs = cardsOf(pod)
-	h.Milli = milliOf(h.GPUs, pod, request, memoryOf(node))
+	h.Milli = milliOf(h.GPUs, pod, request, measuresOf(node))
 	return h
 }
 
@@ -133,16 +133,24 @@ func cardsOf(pod *corev1.Pod) []GPU {
 	return out
 }
 
-// memoryOf is what a node tells of the memory of its cards, by UUID; "" is that of all others.
-func memoryOf(node *corev1.Node) map[string]int64 {
+// measures is what a node tells of its cards.
+type measures struct {
+	// memory is that of each card in MiB, by UUID; "" is that of all others.
+	memory map[string]int64
+	// slot is how much of a GPU each of its units is, in thousandths.
+	slot int64
+}
+
+func measuresOf(node *corev1.Node) measures {
+	out := measures{memory: map[string]int64{}, slot: whole}
 	if node == nil {
-		return nil
+		return out
 	}
 	inventory, _ := gpu.InventoryOf(node) // the error tells what was ignored, and the rest holds
-	out := map[string]int64{}
+	out.slot = inventory.Slot.Milli()
 	for _, card := range inventory.Cards {
-		out[card.UUID] = card.MemoryMiB
-		out[""] = max(out[""], card.MemoryMiB)
+		out.memory[card.UUID] = card.MemoryMiB
+		out.memory[""] = max(out.memory[""], card.MemoryMiB)
 	}
 	return out
 }
@@ -150,24 +158,34 @@ func memoryOf(node *corev1.Node) map[string]int64 {
 // whole is a whole GPU in thousandths.
 const whole = 1000
 
-// milliOf is how much of GPUs a pod holds. A share of a card of which the memory is not known counts as all of it.
-func milliOf(cards []GPU, pod *corev1.Pod, request gpu.Request, memory map[string]int64) int64 {
+// milliOf is how much of GPUs a pod holds. A share of a card of which the memory is not known counts as all of it, and a part of
+// a GPU that a device plugin offers as a whole one (gpu.Slot) as that part.
+func milliOf(cards []GPU, pod *corev1.Pod, request gpu.Request, node measures) int64 {
 	sum := migMilli(pod)
 	for _, card := range cards {
-		of := memory[card.UUID]
+		of := node.memory[card.UUID]
 		if of == 0 {
-			of = memory[""]
+			of = node.memory[""]
 		}
-		if card.MemoryMiB == 0 || of == 0 {
+		switch {
+		case card.MemoryMiB == 0 && card.isDerived():
+			sum += node.slot
+		case card.MemoryMiB == 0 || of == 0:
 			sum += whole
-		} else {
+		default:
 			sum += min(whole, card.MemoryMiB*whole/of)
 		}
 	}
 	if len(cards) == 0 {
-		sum += min(request.Whole, gpu.MaxCards)*whole + min(request.Shared, gpu.MaxCards)*whole
+		sum += min(request.Whole, gpu.MaxCards)*node.slot + min(request.Shared, gpu.MaxCards)*whole
 	}
 	return min(sum, gpu.MaxCards*whole)
+}
+
+// isDerived reports whether the node did not report its cards when this one was chosen.
+func (g *GPU) isDerived() bool {
+	device := gpu.Device{UUID: g.UUID, Index: g.Index}
+	return device.IsDerived()
 }
 
 // migSlices are the parts that a GPU can be cut into at most, and migProfile names how many of them a slice has.

@@ -199,3 +199,34 @@ func TestAShareIsWeighedAgain(t *testing.T) {
 		t.Errorf("two whole cards are %d thousandths of a GPU", again.Milli)
 	}
 }
+
+// TestAPartOfAGPUIsChargedAsThat: four pods on a T4 with four replicas are charged one GPU, and not four.
+func TestAPartOfAGPUIsChargedAsThat(t *testing.T) {
+	node := fixture.Node("n").GPUs(8, "Tesla-T4-SHARED").Label(names.LabelNVIDIAReplicas, "4").Label(names.LabelNVIDIASharing, "time-slicing").Obj()
+	chosen := func(annotation string) *corev1.Pod {
+		return bound(func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].Resources = asking(names.ResourceGPU, "1")
+			pod.Annotations = map[string]string{}
+			if annotation != "" {
+				pod.Annotations[names.AnnotationGPUDevices] = annotation
+			}
+		})
+	}
+	derived := `{"version":1,"containers":{"main":[{"uuid":"index-3","index":3}]}}`
+	reported := `{"version":1,"containers":{"main":[{"uuid":"GPU-a","index":0}]}}`
+	seen := func(pod *corev1.Pod) Sight { return Sight{Pod: pod, Since: at(12), At: at(12)} }
+	for name, tc := range map[string]struct {
+		annotation string
+		want       int64
+	}{
+		"a slot": {derived, 250}, "of another scheduler": {"", 250}, "a card that an agent reported": {reported, 1000},
+	} {
+		if got := Observe(nil, seen(chosen(tc.annotation)), node).Milli; got != tc.want {
+			t.Errorf("%s: %d thousandths, want %d", name, got, tc.want)
+		}
+	}
+	before := Observe(nil, seen(chosen(derived)), nil)
+	if after := Observe(before, seen(chosen(derived)), node); before.Milli != 1000 || after.Milli != 250 {
+		t.Errorf("a slot weighs %d before the node is known and %d after, want 1000 and 250", before.Milli, after.Milli)
+	}
+}

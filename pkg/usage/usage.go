@@ -188,6 +188,10 @@ func buildNode(judged *fit.Node, cards []GPU) Node {
 	if out.Schedulable {
 		out.Free = freeOf(judged)
 	}
+	if slot := judged.Slot(); !slot.IsWhole() {
+		out.GPUs, out.Used = slot.Cards(out.GPUs), slot.Cards(out.Used)
+		out.Free = min(slot.WholeCards(out.Free), out.GPUs-out.Used)
+	}
 	return out
 }
 

@@ -25,6 +25,12 @@ const (
 	LabelNVIDIAMemory = "nvidia.com/gpu.memory"
 	// LabelNVIDIACount is the number of GPUs, as GPU feature discovery writes it.
 	LabelNVIDIACount = "nvidia.com/gpu.count"
+	// LabelNVIDIAReplicas is how many pods NVIDIA's device plugin gives one GPU, each as one [ResourceGPU].
+	LabelNVIDIAReplicas = "nvidia.com/gpu.replicas"
+	// LabelNVIDIASharing is by what they share it: time-slicing, mps or none.
+	LabelNVIDIASharing = "nvidia.com/gpu.sharing-strategy"
+	// LabelNVIDIAMIGStrategy, with the value single, says that each [ResourceGPU] is a MIG slice, if the product names a profile.
+	LabelNVIDIAMIGStrategy = "nvidia.com/mig.strategy"
 	// LabelNVIDIAClique is "<cluster UUID>.<clique ID>": the NVLink domain and the partition in it.
 	LabelNVIDIAClique = "nvidia.com/gpu.clique"
 	// LabelInterconnect is how a node's GPUs reach each other: [InterconnectNVLink] or [InterconnectPCIe].
