@@ -196,7 +196,7 @@ func missingLabels(node *corev1.Node, view *View) map[string]string {
 	if len(view.Fleet.Cards) == 0 {
 		return labels
 	}
-	first := &view.Fleet.Cards[0]
+	first := commonest(view.Fleet.Cards)
 	if name := typeName(first); gpu.TypeOf(node) == "" && name != "" {
 		labels[names.LabelGPUType] = name
 	}
@@ -213,6 +213,21 @@ func missingLabels(node *corev1.Node, view *View) map[string]string {
 		}
 	}
 	return labels
+}
+
+// commonest returns a card of the model of which there are most, the first of equals: beside it others may show a picture.
+func commonest(cards []hardware.Card) *hardware.Card {
+	count := map[string]int{}
+	for i := range cards {
+		count[cards[i].Product]++
+	}
+	best := &cards[0]
+	for i := range cards {
+		if count[cards[i].Product] > count[best.Product] {
+			best = &cards[i]
+		}
+	}
+	return best
 }
 
 var (
@@ -234,6 +249,11 @@ func typeName(card *hardware.Card) string {
 	if model != "" && size != "" {
 		return model + "-" + size + "G"
 	}
+	return productName(card)
+}
+
+// productName returns the product as GPU feature discovery writes it, "" where no label can have it.
+func productName(card *hardware.Card) string {
 	name := strings.Trim(notInLabels.ReplaceAllString(card.Product, "-"), "-_.")
 	if len(validation.IsValidLabelValue(name)) > 0 {
 		return ""

@@ -176,7 +176,7 @@ func TestMIG(t *testing.T) {
 		t.Errorf("error %v, inventory %+v; want the two whole cards, and the link between them", err, inventory)
 	}
 	want := []gpu.SlicedCard{{
-		Card:   gpu.Card{UUID: "B", Index: 1, MemoryMiB: 81920, Health: "Xid79"},
+		Card:   gpu.Card{UUID: "B", Index: 1, MemoryMiB: 81920, Product: "NVIDIA-A100-SXM4-80GB", Health: "Xid79"},
 		Slices: []gpu.CardSlice{{UUID: "M1", Profile: "1g.10gb"}, {UUID: "M2", Profile: "3g.40gb"}, {UUID: "M3", Profile: "1g.10gb"}},
 	}}
 	if diff := cmp.Diff(want, inventory.Sliced); diff != "" {

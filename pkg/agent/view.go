@@ -76,7 +76,7 @@ func (v *View) Inventory() gpu.Inventory {
 	for i := range v.Fleet.Cards {
 		card := &v.Fleet.Cards[i]
 		told := gpu.Card{
-			UUID: card.UUID, Index: card.Index, MemoryMiB: card.MemoryMiB, NUMANode: card.NUMANode, PCIeSwitch: card.PCIeSwitch,
+			UUID: card.UUID, Index: card.Index, MemoryMiB: card.MemoryMiB, Product: productName(card), NUMANode: card.NUMANode, PCIeSwitch: card.PCIeSwitch,
 			Health: v.Health[card.UUID],
 		}
 		if card.MIG {

@@ -157,7 +157,11 @@ func (s *search) unsuited(out *Finding) {
 	case reason.TooManyGPUs:
 		most := best.Total
 		out.Says = phrase.Of("%s with %d GPUs at most; a pod asks for %d on one node", count, most, best.Asked)
-		if best.Code == gpu.OnlySlots {
+		switch best.Code {
+		case gpu.TooFewOfType:
+			most = best.Usable
+			out.Says = phrase.Of("%s with several GPU models: %s", count, best.Detail())
+		case gpu.OnlySlots:
 			most = best.Usable
 			out.Says = phrase.Of("%s with parts of GPUs (%s), of which a pod gets one; a pod asks for %d", count, best.Sharing, best.Asked)
 		}

@@ -39,7 +39,7 @@ var causeOf = map[fit.Kind]reason.Cause{
 
 // causeOfCards names the cause for each reason of the allocator.
 var causeOfCards = map[gpu.Code]reason.Cause{
-	gpu.NoGPUs: reason.NoGPUs, gpu.TooFewGPUs: reason.TooManyGPUs, gpu.OnlySlots: reason.TooManyGPUs, gpu.MemoryUnknown: reason.GPUMemory, gpu.TooFewMemory: reason.GPUMemory,
+	gpu.NoGPUs: reason.NoGPUs, gpu.TooFewGPUs: reason.TooManyGPUs, gpu.OnlySlots: reason.TooManyGPUs, gpu.TooFewOfType: reason.TooManyGPUs, gpu.MemoryUnknown: reason.GPUMemory, gpu.TooFewMemory: reason.GPUMemory,
 	gpu.TooFewHealthy: reason.UnhealthyGPUs, gpu.TooFewFree: reason.Busy, gpu.TooFewShareable: reason.Busy,
 }
 

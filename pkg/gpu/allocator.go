@@ -16,6 +16,7 @@ type Allocator struct {
 	memoryMiB    [MaxCards]int64
 	positions    map[string]int // by UUID
 	build        *Build
+	models       []cardModel // nil where the node's labels hold for all cards
 	slices       *sliceTable // nil where the node names none
 }
 
@@ -25,17 +26,17 @@ func NewAllocator(inventory Inventory, topologies *Topologies) (*Allocator, erro
 	if err := inventory.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the inventory: %w", err)
 	}
-	return newAllocator(inventory, topologies), nil
+	return newAllocator(inventory, topologies, nil), nil
 }
 
 // AllocatorOf makes what is known of a node's cards ready. The error tells what had to be ignored on the way, as that of [InventoryOf] does.
 func AllocatorOf(node *corev1.Node, topologies *Topologies) (*Allocator, error) {
 	inventory, err := InventoryOf(node)
-	return newAllocator(inventory, topologies), err
+	return newAllocator(inventory, topologies, ownTypes(node)), err
 }
 
-// newAllocator makes a valid inventory ready.
-func newAllocator(inventory Inventory, topologies *Topologies) *Allocator {
+// newAllocator makes a valid inventory ready. The node's own types are those that an administrator wrote.
+func newAllocator(inventory Inventory, topologies *Topologies, own []string) *Allocator {
 	if topologies == nil {
 		topologies = &Topologies{}
 	}
@@ -44,6 +45,7 @@ func newAllocator(inventory Inventory, topologies *Topologies) *Allocator {
 		topology:  topologies.of(&inventory),
 		all:       firstCards(len(inventory.Cards)),
 		positions: make(map[string]int, len(inventory.Cards)),
+		models:    modelsIn(&inventory, own),
 		slices:    newSliceTable(&inventory),
 	}
 	for i := range inventory.Cards {
@@ -54,7 +56,7 @@ func newAllocator(inventory Inventory, topologies *Topologies) *Allocator {
 			a.healthy |= only(i)
 		}
 	}
-	a.build = topologies.build(Build{topology: a.topology, all: a.all, healthy: a.healthy, memoryMiB: a.memoryMiB})
+	a.build = topologies.build(Build{topology: a.topology, all: a.all, healthy: a.healthy, memoryMiB: a.memoryMiB, models: describeModels(a.models)})
 	return a
 }
 
@@ -136,7 +138,7 @@ func (a *Allocator) placeWhole(used *Used, d *Demand, plan *Allocation) bool {
 
 // freeWhole returns the cards that may be given whole.
 func (a *Allocator) freeWhole(used *Used, d *Demand) Set {
-	free := a.atLeast(d.MemoryMinMiB) &^ used.whole &^ used.shared
+	free := a.suited(d) &^ used.whole &^ used.shared
 	return a.withhold(free, used.unknown.Whole+used.unknown.Shared)
 }
 
@@ -147,6 +149,9 @@ func (a *Allocator) withhold(free Set, count int64) Set {
 	}
 	return free &^ a.topology.best(free, int(count))
 }
+
+// suited returns the healthy cards with the memory and of a type that is demanded.
+func (a *Allocator) suited(d *Demand) Set { return a.atLeast(d.MemoryMinMiB) & a.ofTypes(d) }
 
 // atLeast returns the healthy cards with an amount of memory.
 func (a *Allocator) atLeast(memoryMiB int64) Set {

@@ -43,6 +43,9 @@ type Demand struct {
 	ShareMiB int64
 	// MemoryMinMiB is the least memory that a card must have, 0 for any.
 	MemoryMinMiB int64
+	// Types are those of the pod. An allocator holds its cards to them where they are of several models; elsewhere the node's labels
+	// do, see [Types.Match].
+	Types Types
 }
 
 // ContainerDemand is what one container asks: a number of different cards of each kind.
@@ -66,6 +69,7 @@ func DemandOf(pod *corev1.Pod) (Demand, error) {
 	if err := demand.readAnnotations(pod.Annotations); err != nil {
 		return Demand{Request: refused()}, err
 	}
+	demand.Types, _ = PodTypes(pod) // who places pods reads them, too, and refuses those that cannot be read
 	return demand, nil
 }
 

@@ -28,7 +28,8 @@ func (a *Allocator) never(d *Demand, reason Reason) Reason {
 		reason.MemoryMiB = max(d.MemoryMinMiB, d.ShareMiB)
 	}
 	reason.Asked, _ = addSaturating(d.wholePeak(), d.widestShare())
-	known, large := a.large(1), a.large(reason.MemoryMiB)
+	typed := a.ofTypes(d)
+	known, large := a.large(1)&typed, a.large(reason.MemoryMiB)&typed
 	enough := func(cards Set) bool {
 		reason.Usable = int64(cards.Len())
 		return reason.Usable >= reason.Asked
@@ -40,6 +41,8 @@ func (a *Allocator) never(d *Demand, reason Reason) Reason {
 		reason.Code, reason.Usable = OnlySlots, 1
 	case !enough(a.all):
 		reason.Code = TooFewGPUs
+	case !enough(typed):
+		reason.Code = TooFewOfType
 	case reason.MemoryMiB > 0 && !enough(known):
 		reason.Code = MemoryUnknown
 	case !enough(large):

@@ -50,6 +50,9 @@ type Card struct {
 	Index int `json:"index"`
 	// MemoryMiB is the card's memory. 0 is unknown: such a card serves no demand that names memory.
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+	// Product is the model as a label can have it, NVIDIA-A100-SXM4-80GB; "" is unknown. Types hold for the card only where a node
+	// has cards of several.
+	Product string `json:"product,omitempty"`
 	// NUMANode is the NUMA node that the card hangs on; nil is unknown.
 	NUMANode *int `json:"numaNode,omitempty"`
 	// PCIeSwitch names the PCIe switch over the card, such as 0000:0e:00.0; cards with the same name

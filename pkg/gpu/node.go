@@ -118,8 +118,17 @@ func (t Types) Names() []string {
 
 // Match reports whether a node is of a type the pod takes. An accepted type is compared with the node's
 // type. A selected one may be any of its type labels, since the selector names the label it means, and
-// Kubernetes' own NodeAffinity holds it to exactly that label.
+// Kubernetes' own NodeAffinity holds it to exactly that label. A node with several models may be of the type of any of its cards:
+// which of them is for the allocator to say.
 func (t Types) Match(node *corev1.Node) bool {
+	if t.matchLabels(node) {
+		return true
+	}
+	models := ModelsOf(node)
+	return len(models) > 0 && slices.ContainsFunc(models, func(product string) bool { return t.accepts(append(ownTypes(node), product)) })
+}
+
+func (t Types) matchLabels(node *corev1.Node) bool {
 	if len(t.Accepted) > 0 && !slices.Contains(t.Accepted, TypeOf(node)) {
 		return false
 	}

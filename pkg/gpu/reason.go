@@ -15,6 +15,8 @@ const (
 	TooFewGPUs
 	// OnlySlots: the demand is for several whole cards, and the node offers parts of some, which could be parts of one.
 	OnlySlots
+	// TooFewOfType: the node has several models, and too few cards of the type asked.
+	TooFewOfType
 	// MemoryUnknown: the demand names memory, and the node does not tell that of enough GPUs.
 	MemoryUnknown
 	// TooFewMemory: too few of the node's GPUs have the memory asked.
@@ -94,6 +96,8 @@ func (r Reason) Detail() string {
 // quality says in words what the usable cards are.
 func (r Reason) quality() string {
 	switch r.Code {
+	case TooFewOfType:
+		return "of the type asked"
 	case MemoryUnknown:
 		return "known to have any memory"
 	case TooFewMemory:

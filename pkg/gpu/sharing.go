@@ -39,7 +39,7 @@ func (a *Allocator) placeShared(used *Used, d *Demand, plan *Allocation) bool {
 
 // shareable returns what is left on the cards that a demand may share.
 func (a *Allocator) shareable(used *Used, d *Demand) sharing {
-	able := a.atLeast(d.MemoryMinMiB) &^ used.whole
+	able := a.suited(d) &^ used.whole
 	s := sharing{allocator: a, shareMiB: d.ShareMiB, open: able & used.shared, closed: able &^ used.shared}
 	for card := range able.All() {
 		s.leftMiB[card] = a.memoryMiB[card] - used.sharedMiB[card] - used.unknown.ShareMiB

@@ -10,6 +10,7 @@ type Build struct {
 	topology     *Topology
 	all, healthy Set
 	memoryMiB    [MaxCards]int64
+	models       string
 }
 
 // Build returns what the allocator's choices follow from.

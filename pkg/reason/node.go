@@ -80,6 +80,8 @@ var cards = [gpu.Codes]*Reason{
 	gpu.OnlySlots: {Code: "slots", Text: "node(s) offer parts of GPUs, of which a pod gets one", Cause: TooManyGPUs,
 		Says:   "the nodes offer parts of GPUs (time-slicing, MPS or MIG), of which a pod gets one: two could be parts of the same GPU",
 		Advice: append([]Advice{{Action: Move, Text: "use a pool whose nodes have whole GPUs"}}, fewerGPUs...)},
+	gpu.TooFewOfType: {Code: "other_model", Text: "node(s) have several GPU models, and too few GPUs of the type", Cause: TooManyGPUs,
+		Says: "the nodes have several GPU models, and too few GPUs of the type that the job asks for", Advice: fewerGPUs},
 	gpu.MemoryUnknown: {Code: "memory_unknown", Text: "node(s) do not report the memory of their GPUs", Cause: GPUMemory,
 		Says:   "nothing tells how much memory the GPUs of the nodes have",
 		Advice: []Advice{{Action: CorrectNode, Text: "ask the administrators to label the nodes with it"}}},

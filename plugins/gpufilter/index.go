@@ -88,6 +88,9 @@ func indexKeys(node *corev1.Node) []string {
 			keys = append(keys, indexKey(pool, gpuType), indexKey("", gpuType))
 		}
 	}
+	for _, product := range gpu.ModelsOf(node) {
+		keys = append(keys, indexKey(pool, product), indexKey("", product))
+	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
@@ -152,8 +155,13 @@ func (x nodeIndex) typesOf(pool string) []string {
 	}
 	types := sets.Set[string]{}
 	for _, obj := range nodes {
-		if node, ok := obj.(*corev1.Node); ok && gpu.TypeOf(node) != "" {
-			types.Insert(gpu.TypeOf(node))
+		node, ok := obj.(*corev1.Node)
+		if !ok {
+			continue
+		}
+		types.Insert(gpu.ModelsOf(node)...)
+		if gpuType := gpu.TypeOf(node); gpuType != "" {
+			types.Insert(gpuType)
 		}
 	}
 	return types.UnsortedList()

@@ -1,0 +1,131 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// cardModel is the cards of one product, on a node that has several.
+type cardModel struct {
+	// names are what types may call these cards.
+	names []string
+	cards Set
+}
+
+// modelsIn returns the models of an inventory, nil where all cards are of one or one is not known: then the node's labels hold
+// for all of them. Of several, the label of discovery names any and may change: each answers to its product, and the one
+// of which there are most, the first of equals, to what an administrator calls the node.
+func modelsIn(inventory *Inventory, own []string) []cardModel {
+	var out []cardModel
+	for i := range inventory.Cards {
+		product := inventory.Cards[i].Product
+		if product == "" {
+			return nil
+		}
+		at := slices.IndexFunc(out, func(m cardModel) bool { return m.names[0] == product })
+		if at < 0 {
+			at = len(out)
+			out = append(out, cardModel{names: []string{product}})
+		}
+		out[at].cards |= only(i)
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	most := 0
+	for i := range out {
+		if out[i].cards.Len() > out[most].cards.Len() {
+			most = i
+		}
+	}
+	for _, name := range own {
+		if !slices.ContainsFunc(out, func(m cardModel) bool { return m.names[0] == name }) {
+			out[most].names = append(out[most].names, name)
+		}
+	}
+	return out
+}
+
+// ownTypes returns what an administrator calls the GPUs of a node.
+func ownTypes(node *corev1.Node) []string {
+	var own []string
+	for _, label := range []string{names.LabelGPUType, names.LabelAccelerator} {
+		if name := node.Labels[label]; name != "" {
+			own = append(own, name)
+		}
+	}
+	return own
+}
+
+// ModelsOf returns the products of a node whose cards are of several, none where they are of one or not known.
+func ModelsOf(node *corev1.Node) []string {
+	text := node.Annotations[names.AnnotationInventory]
+	if !namesSeveral(text) {
+		return nil
+	}
+	inventory, err := ParseInventory(text)
+	if err != nil {
+		return nil
+	}
+	var products []string
+	for _, m := range modelsIn(&inventory, nil) {
+		products = append(products, m.names[0])
+	}
+	return products
+}
+
+// namesSeveral reports whether a text may have two products: it is asked of each node, and few are worth to be read.
+func namesSeveral(text string) bool {
+	const key = `"product"`
+	first := ""
+	for found := true; ; {
+		if _, text, found = strings.Cut(text, key); !found {
+			return false
+		}
+		value, _, _ := strings.Cut(text, ",")
+		value, _, _ = strings.Cut(value, "}")
+		if value = strings.TrimSpace(value); first == "" {
+			first = value
+		} else if value != first {
+			return true
+		}
+	}
+}
+
+// ofTypes returns the cards of a type that a demand accepts.
+func (a *Allocator) ofTypes(d *Demand) Set {
+	if a.models == nil || d.Types.IsAny() {
+		return a.all
+	}
+	var cards Set
+	for i := range a.models {
+		if d.Types.accepts(a.models[i].names) {
+			cards |= a.models[i].cards
+		}
+	}
+	return cards
+}
+
+// accepts reports whether cards of these names are of a type the pod takes.
+func (t *Types) accepts(called []string) bool {
+	answers := func(of []string) bool {
+		return slices.ContainsFunc(called, func(name string) bool { return slices.Contains(of, name) })
+	}
+	if len(t.Accepted) > 0 && !answers(t.Accepted) {
+		return false
+	}
+	return !slices.ContainsFunc(t.Selected, func(values []string) bool { return !answers(values) })
+}
+
+// describeModels writes models so that equal texts are equal models.
+func describeModels(models []cardModel) string {
+	if models == nil {
+		return ""
+	}
+	return fmt.Sprintf("%#v", models)
+}
