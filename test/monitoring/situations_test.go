@@ -103,7 +103,7 @@ func (e *env) podOn(node, name string, gpus int64) {
 
 // byHand puts a pod on a node past all schedulers.
 func (e *env) byHand(node string, gpus int64) {
-	pod := fixture.Pod("by-hand").GPUs(gpus).Obj()
+	pod := fixture.Pod("by-hand-" + node).GPUs(gpus).Obj()
 	pod.Spec.NodeName, pod.Spec.SchedulerName = node, ""
 	e.create(pod)
 }
