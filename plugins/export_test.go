@@ -1,5 +1,11 @@
 package plugins
 
+import (
+	"time"
+
+	"k8s.io/kubernetes/pkg/scheduler"
+)
+
 // What tests reach that have a whole scheduler, and no clock to wait for.
 var (
 	Release      = release
@@ -9,3 +15,10 @@ var (
 
 // ManyNodes is manyNodes.
 const ManyNodes = manyNodes
+
+// TakeTurns has the namespaces of a scheduler take turns by a clock of the test.
+func TakeTurns(sched *scheduler.Scheduler, now func() time.Time) nextPod {
+	t := turnsOf(sched, sched.SchedulingQueue, sched.NextPod)
+	t.now = now
+	return inTurns(t, sched.NextPod, func(next nextPod) nextPod { return next })
+}

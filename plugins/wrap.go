@@ -34,18 +34,21 @@ type Options struct {
 }
 
 // Wrap does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. Pods are
-// tried on a short list of nodes first (see pkg/cycle/shortlist), which places none on a node of lower GPUScore than without,
-// and are taken from the queue while the gate is open. Nobody preempts those who have not run for their min-runtime,
+// taken from the queue in turns of their namespaces, and while the gate is open. They are tried on a short list of nodes first (see pkg/cycle/shortlist), which places none on a node of lower GPUScore than without.
+// Nobody preempts those who have not run for their min-runtime,
 // and no pod preempts for a while that lost its last place. Who waits
 // for a node that is kept from them is tried when that ends. Between
 // nodes of equal score it is not chance that decides, so that what the scheduler did can be done again.
 func Wrap(sched *scheduler.Scheduler, options Options) {
+	turns := turnsOf(sched, sched.SchedulingQueue, sched.NextPod)
 	if options.Attempts != nil {
 		watchRevision(sched, &options.Attempts.Seen)
 	}
 	sched.FailureHandler = heedRefusals(quietly(sched.FailureHandler, clock.RealClock{}))
 	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue, quotasOf(sched), firstOfGangs(sched)}
-	sched.NextPod = takeOver(throttled(told(sched.NextPod, options.Loop), options.Gate), sched)
+	sched.NextPod = takeOver(inTurns(turns, sched.NextPod, func(next nextPod) nextPod {
+		return throttled(told(next, options.Loop), options.Gate)
+	}), sched)
 	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
 		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))
 	}

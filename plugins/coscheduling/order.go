@@ -11,14 +11,18 @@ import (
 )
 
 // Less sorts pods by priority, then members of gangs that have begun to take places, so that nobody takes those of their
-// siblings, and those that come in the place of pods which left when they were told to. Then by time: of a pod its own, of a member its PodGroup's, so that gangs stand together, or that of the last
+// siblings, and those that come in the place of pods which left when they were told to; then the one whose namespace's turn it is, if
+// one is called (plugins/turns.go). Then by time: of a pod its own, of a member its PodGroup's, so that gangs stand together, or that of the last
 // attempt, so that a gang without room does not keep others waiting behind it. The members of a gang come in the order in
 // which their places were planned: where topology spread counts, another order may have no places for all.
 //
 // The queue is a heap, which is out of order for good once what it compares changes for a pod that is in it. So what can
 // change of a gang counts as it was when the pod was put there.
 func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
-	first, second := p.rankOf(a), p.rankOf(b)
+	return p.less(a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod(), p.rankOf(a), p.rankOf(b))
+}
+
+func (p *Plugin) less(a, b *corev1.Pod, first, second rank) bool {
 	if first.priority != second.priority {
 		return first.priority > second.priority
 	}
@@ -28,9 +32,14 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	if first.resumes != second.resumes {
 		return first.resumes
 	}
+	if called := p.turns.called.Load(); called != nil {
+		if one, other := a == called, b == called; one != other {
+			return one
+		}
+	}
 	order := cmp.Or(first.at.Compare(second.at), cmp.Compare(first.namespace, second.namespace), cmp.Compare(first.group, second.group))
 	if order == 0 && first.group != "" {
-		order = compareRanks(a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod())
+		order = compareRanks(a, b)
 	}
 	return cmp.Or(order, cmp.Compare(first.name, second.name)) < 0
 }
@@ -39,6 +48,9 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 // kept one out a moment ago. The queue is
 // locked meanwhile: who has others tried from here waits for ever.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if len(pod.Spec.SchedulingGates) == 0 && p.isThere(pod) {
+		p.turns.comes(pod, p.now())
+	}
 	as := p.turnOf(pod)
 	as.resumes = p.resumes(pod)
 	name, member := groupOf(pod)
@@ -107,7 +119,11 @@ type rank struct {
 }
 
 func (p *Plugin) rankOf(info fwk.QueuedPodInfo) rank {
-	pod := info.GetPodInfo().GetPod()
+	return p.rankSince(info.GetPodInfo().GetPod(), info.GetInitialAttemptTimestamp())
+}
+
+// rankSince is the rank of a pod that came to the queue at some time, nil for one that has not.
+func (p *Plugin) rankSince(pod *corev1.Pod, came *time.Time) rank {
 	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
 	group, member := groupOf(pod)
 	if member {
@@ -117,8 +133,8 @@ func (p *Plugin) rankOf(info fwk.QueuedPodInfo) rank {
 	if r.turn, noted = p.turns.of(pod.UID); member && !noted { // a profile that names this plugin for queueSort alone
 		r.turn = p.turnOf(pod)
 	}
-	if at := info.GetInitialAttemptTimestamp(); at != nil && r.at.IsZero() {
-		r.at = *at
+	if came != nil && r.at.IsZero() {
+		r.at = *came
 	}
 	return r
 }

@@ -1,0 +1,153 @@
+package plugins
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/fair"
+)
+
+// look is what was in the active queue at one moment, of those of the highest priority.
+type look struct {
+	at   time.Time
+	took time.Duration
+	// of are the pods of each namespace, spaces are the namespaces. There are none where some pods come before all others of their priority
+	// anyway.
+	of      map[string]*crowd
+	spaces  []string
+	highest int32
+}
+
+// crowd are the pods of a namespace.
+type crowd struct {
+	pods   []*corev1.Pod
+	sorted bool
+	// taken are those that were taken since, also of those that have come since.
+	taken sets.Set[types.UID]
+}
+
+func lookAt(queued []*corev1.Pod, first func(*corev1.Pod) bool) look {
+	l := look{of: map[string]*crowd{}}
+	for i, pod := range queued {
+		if priority := corev1helpers.PodPriority(pod); i == 0 || priority > l.highest {
+			l.highest = priority
+		}
+	}
+	for _, pod := range queued {
+		if corev1helpers.PodPriority(pod) < l.highest {
+			continue
+		}
+		if first(pod) {
+			return look{}
+		}
+		c := l.crowdOf(pod.Namespace)
+		c.pods = append(c.pods, pod)
+	}
+	slices.Sort(l.spaces)
+	return l
+}
+
+func (l *look) crowdOf(space string) *crowd {
+	c := l.of[space]
+	if c == nil {
+		c = &crowd{}
+		l.of[space] = c
+		l.spaces = append(l.spaces, space)
+	}
+	return c
+}
+
+// largeCrowd is how many pods a namespace has in a look to which none are added: the next look finds them.
+const largeCrowd = 1000
+
+// add has a look know of pods that have come since, so that who is alone need not wait for the next one.
+func (l *look) add(news []*corev1.Pod) {
+	if l.of == nil {
+		return
+	}
+	for _, pod := range news {
+		if corev1helpers.PodPriority(pod) != l.highest {
+			continue
+		}
+		c := l.crowdOf(pod.Namespace)
+		if len(c.pods) >= largeCrowd {
+			continue
+		}
+		known := slices.ContainsFunc(c.pods, func(other *corev1.Pod) bool { return other.UID == pod.UID })
+		c.taken.Delete(pod.UID)
+		if !known {
+			c.pods, c.sorted = append(c.pods, pod), false
+		}
+	}
+}
+
+// choose returns the first pod of those namespaces whose turn it is, nil where it is that of all who wait.
+func (l *look) choose(share *fair.Turns, before func(a, b *corev1.Pod) bool) *corev1.Pod {
+	waiting := slices.DeleteFunc(slices.Clone(l.spaces), func(space string) bool { return len(l.of[space].pods) <= len(l.of[space].taken) })
+	next := share.Next(waiting)
+	if len(next) == len(waiting) {
+		return nil
+	}
+	var chosen *corev1.Pod
+	for _, space := range next {
+		if first := l.of[space].first(before); first != nil && (chosen == nil || before(first, chosen)) {
+			chosen = first
+		}
+	}
+	return chosen
+}
+
+// sibling is the first pod of the namespace of another one, if both are of one PodGroup; nil for none, and where nobody else waits.
+func (l *look) sibling(of *corev1.Pod, before func(a, b *corev1.Pod) bool) *corev1.Pod {
+	c := l.of[of.Namespace]
+	if c == nil || len(l.spaces) < 2 {
+		return nil
+	}
+	first := c.first(before)
+	if first == nil || first.Labels[names.LabelPodGroup] != of.Labels[names.LabelPodGroup] {
+		return nil
+	}
+	return first
+}
+
+// take notes that a pod is in the queue no more.
+func (l *look) take(pod *corev1.Pod) {
+	c := l.of[pod.Namespace]
+	if c == nil {
+		return
+	}
+	if c.taken == nil {
+		c.taken = sets.New[types.UID]()
+	}
+	c.taken.Insert(pod.UID)
+}
+
+// first is the first of those that were not taken yet.
+func (c *crowd) first(before func(a, b *corev1.Pod) bool) *corev1.Pod {
+	if !c.sorted {
+		slices.SortFunc(c.pods, func(a, b *corev1.Pod) int {
+			switch {
+			case before(a, b):
+				return -1
+			case before(b, a):
+				return 1
+			}
+			return 0
+		})
+		c.sorted = true
+	}
+	for len(c.pods) > 0 && c.taken.Has(c.pods[0].UID) {
+		c.taken.Delete(c.pods[0].UID)
+		c.pods = c.pods[1:]
+	}
+	if len(c.pods) == 0 {
+		return nil
+	}
+	return c.pods[0]
+}

@@ -1,0 +1,142 @@
+package plugins
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/fair"
+	"g8s.host/gpu-scheduler/plugins/coscheduling"
+)
+
+// lookEach is for how long a look at the queue is good, as a multiple of the time that it took: no more than a twentieth of the loop's time
+// goes into looking, however many pods are there.
+const lookEach = 20
+
+// mostGone is how many are looked for one after the other that have gone since.
+const mostGone = 8
+
+// turns have namespaces take turns in the queue where pods of equal priority wait: each pays for the time that its attempts take. Else
+// thousands of pods of one namespace have all others wait until each of them was tried. Within a namespace the order is the queue's, and
+// so it is of all where none has used more than the others. The loop has them to itself.
+type turns struct {
+	pop   nextPod
+	line  queue.SchedulingQueue
+	gangs *coscheduling.Plugin
+	now   func() time.Time
+	share fair.Turns
+	seen  look
+	// last is the pod that was taken last, nil for none, and began when.
+	last  *corev1.Pod
+	began time.Time
+}
+
+// turnsOf are those of a scheduler, nil for one whose pods are not sorted by Coscheduling. line is the queue as kube-scheduler made it.
+func turnsOf(sched *scheduler.Scheduler, line queue.SchedulingQueue, pop nextPod) *turns {
+	for _, profile := range sched.Profiles {
+		if _, gangs := preemptionsOf(profile); gangs != nil && sorts(profile) {
+			return &turns{pop: pop, line: line, gangs: gangs, now: time.Now} // all profiles sort alike
+		}
+	}
+	return nil
+}
+
+func sorts(profile framework.Framework) bool {
+	for _, plugin := range profile.ListPlugins().QueueSort.Enabled {
+		if plugin.Name == coscheduling.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// inTurns has a loop take pods in turn, nil for none, and pay for its time but for what others hold it back.
+func inTurns(t *turns, next nextPod, heldBack func(nextPod) nextPod) nextPod {
+	if t == nil {
+		return heldBack(next)
+	}
+	next = heldBack(t.next)
+	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		t.charge()
+		return next(logger)
+	}
+}
+
+// next takes the next pod from the queue: that whose namespace's turn it is.
+func (t *turns) next(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+	called := t.call(logger)
+	info, err := t.pop(logger)
+	taken := err == nil && info != nil && info.PodInfo != nil
+	if called != nil {
+		if !taken || info.Pod != called { // it has gone, or one that comes before it has come
+			t.replace(logger, called, false)
+			t.seen.take(called)
+		}
+		t.gangs.Call(nil)
+	}
+	if t.last = nil; taken {
+		t.last, t.began = info.Pod, t.now()
+		t.seen.take(info.Pod)
+	}
+	return info, err
+}
+
+// charge has the namespace of the last pod pay for its attempt, which has ended.
+func (t *turns) charge() {
+	if t.last != nil && !t.began.IsZero() {
+		t.share.Charge(t.last.Namespace, t.now().Sub(t.began))
+		t.began = time.Time{}
+	}
+}
+
+// call has the pod taken next whose namespace's turn it is, and returns the copy of it that is in the queue then; nil where the first in the
+// queue is to be taken.
+func (t *turns) call(logger klog.Logger) *corev1.Pod {
+	news := t.gangs.News()
+	if began := t.now(); began.Sub(t.seen.at) < lookEach*t.seen.took {
+		t.seen.add(news)
+	} else {
+		t.seen = lookAt(t.line.PodsInActiveQ(), t.gangs.ComesFirst)
+		t.seen.at, t.seen.took = began, t.now().Sub(began)
+	}
+	for range mostGone {
+		began := t.now()
+		chosen := t.choose()
+		t.seen.took += t.now().Sub(began)
+		if chosen == nil {
+			return nil
+		}
+		if called := t.replace(logger, chosen, true); called != nil {
+			return called
+		}
+		t.seen.take(chosen)
+	}
+	return nil
+}
+
+// choose is the pod to be taken next, nil for the first in the queue. A gang that has begun is not interrupted.
+func (t *turns) choose() *corev1.Pod {
+	if t.last != nil && t.gangs.GoesOn(t.last) {
+		return t.seen.sibling(t.last, t.gangs.Before)
+	}
+	return t.seen.choose(&t.share, t.gangs.Before)
+}
+
+// replace puts a copy of a pod in its place in the queue, as the informers have it now, and sorts it anew: under one lock of the queue, so
+// that this never compares anything of a pod that changes beside. It returns the copy, nil for a pod that is not there any more.
+func (t *turns) replace(logger klog.Logger, pod *corev1.Pod, call bool) *corev1.Pod {
+	current := t.gangs.Waiting(pod)
+	if _, queued := t.line.GetPod(pod.Name, pod.Namespace); !queued || current == nil {
+		return nil
+	}
+	copied := *current
+	if call {
+		t.gangs.Call(&copied)
+	}
+	t.line.Update(logger, current, &copied)
+	return &copied
+}
