@@ -34,8 +34,8 @@ func TestWhatARepositoryIgnoresStaysAtHome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := tree(t, map[string]string{
-				".gitignore": "*\n", tc.marker: "x", "repo/.gitignore": ".env\n/jobs/sft/out\n",
-				"repo/jobs/sft/train.py": "x", "repo/jobs/sft/.env": "KEY", "repo/jobs/sft/out": "1",
+				".gitignore": "*\n", tc.marker: "x", "repo/.gitignore": "notes\n/jobs/sft/out\n",
+				"repo/jobs/sft/train.py": "x", "repo/jobs/sft/notes": "x", "repo/jobs/sft/out": "1",
 			})
 			sent, err := packFolder(filepath.Join(root, "repo", "jobs", "sft"), 1<<20)
 			if err != nil {

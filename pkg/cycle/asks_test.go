@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -23,7 +22,7 @@ func TestWhatIsHeldIsWhatANodeCounts(t *testing.T) {
 	info.SetNode(&corev1.Node{})
 	for name, want := range map[corev1.ResourceName]int64{corev1.ResourceCPU: 7_000, corev1.ResourceMemory: 2 << 30, corev1.ResourcePods: 2, "example.com/x": 0} {
 		_, taken := AmountOf(info, name)
-		if got := HeldBy([]fwk.PodInfo(info.GetPods()), name); got != want || taken != want {
+		if got := HeldBy(info.GetPods(), name); got != want || taken != want {
 			t.Errorf("%s: pods hold %d, and the node counts %d, want %d", name, got, taken, want)
 		}
 	}

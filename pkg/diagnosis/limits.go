@@ -81,20 +81,27 @@ func (f *Facts) boundsOf(pod *corev1.Pod, what corev1.ResourceName) (least resou
 			}
 		}
 	}
-	for i := range f.Space.LimitRanges {
-		for _, item := range f.Space.LimitRanges[i].Spec.Limits {
-			if item.Type != corev1.LimitTypeContainer && item.Type != corev1.LimitTypePod {
-				continue
-			}
-			if amount, bounds := item.Max[quotas.Plain(what)]; bounds {
-				atMost(amount)
-			}
-			if amount := item.Min[quotas.Plain(what)]; amount.Cmp(least) > 0 {
-				least = amount
-			}
+	for _, item := range f.limitsOfPods() {
+		if amount, bounds := item.Max[quotas.Plain(what)]; bounds {
+			atMost(amount)
+		}
+		if amount := item.Min[quotas.Plain(what)]; amount.Cmp(least) > 0 {
+			least = amount
 		}
 	}
 	return least, most
+}
+
+// limitsOfPods are the items of all limit ranges of the namespace that bound a pod or a container of it.
+func (f *Facts) limitsOfPods() (out []corev1.LimitRangeItem) {
+	for i := range f.Space.LimitRanges {
+		for _, item := range f.Space.LimitRanges[i].Spec.Limits {
+			if item.Type == corev1.LimitTypeContainer || item.Type == corev1.LimitTypePod {
+				out = append(out, item)
+			}
+		}
+	}
+	return out
 }
 
 // beyondLimits tells what of the job's containers a limit range of the namespace does not allow.

@@ -36,7 +36,7 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 		out = append(out, findings(verdict, f.Job.Namespace, reason.OfEvictions)...)
 	}
 	if len(refused) > 0 {
-		out = append(refused, standing(out)...) // wherever there is room
+		out = slices.Concat(refused, standing(out)) // wherever there is room
 	}
 	if isDown {
 		return append(one(stopped), lasting(out)...), nil

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func decoded(t *testing.T, text string) []runtime.Object {
 	reader := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
 		var raw map[string]any
-		if err := reader.Decode(&raw); err == io.EOF {
+		if err := reader.Decode(&raw); errors.Is(err, io.EOF) {
 			return out
 		} else if err != nil {
 			t.Fatal(err)

@@ -113,7 +113,7 @@ func (a *Allocator) place(used *Used, d *Demand, plan *Allocation) Code {
 	if d.widestShare() > 0 && !a.placeShared(used, d, plan) {
 		return TooFewShareable
 	}
-	if d.wholePeak() > 0 && !(a.countsFor(d) && a.placeWhole(used, d, plan)) {
+	if d.wholePeak() > 0 && (!a.countsFor(d) || !a.placeWhole(used, d, plan)) {
 		return TooFewFree
 	}
 	return Fits

@@ -83,7 +83,8 @@ func ModelsOf(node *corev1.Node) []string {
 func namesSeveral(text string) bool {
 	const key = `"product"`
 	first := ""
-	for found := true; ; {
+	for {
+		var found bool
 		if _, text, found = strings.Cut(text, key); !found {
 			return false
 		}

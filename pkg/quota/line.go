@@ -48,16 +48,11 @@ type Turn struct {
 // behind the one before it, so that of thousands few change when one starts. again is when to look again, zero where only a change can
 // matter.
 func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []Turn, again time.Duration) {
-	sooner := func(wait time.Duration) {
-		if wait > 0 && (again == 0 || wait < again) {
-			again = wait
-		}
-	}
 	var first, ahead []*standing
 	names := map[string]bool{}
 	for _, gang := range inLine(quotas, gangs) {
 		waits, wait := gang.waits(quotas, now)
-		sooner(wait)
+		again = earlier(again, wait)
 		if !waits && wait == 0 {
 			continue
 		}
@@ -70,7 +65,7 @@ func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []
 			first = append(first, gang)
 			turns = append(turns, gang.next(quotas, now)...)
 			if gang.Behind == "" {
-				sooner(settled)
+				again = earlier(again, settled)
 			}
 		case gang.Behind == "" && before.isNew && lastSharing(settledOf(first), gang) == nil:
 		case !names[gang.Behind]:
@@ -79,6 +74,14 @@ func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []
 		ahead, names[gang.Job] = append(ahead, gang), true
 	}
 	return turns, again
+}
+
+// earlier is the shorter of two waits, of which 0 is none.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // standing is a gang in line, and by which quotas it is bound. isNew says that Kubernetes may be making its pods now.

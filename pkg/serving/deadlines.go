@@ -34,7 +34,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // as [io.Reader] has it
+	if err == io.EOF { // as io.Reader has it
 		b.end()
 	}
 	return n, err

@@ -194,7 +194,8 @@ func fillDisk(t *testing.T, change func(*Store) error, least int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for written := 1; err == nil; { // to the last byte
+	for err == nil { // to the last byte
+		var written int
 		written, err = others.Write(make([]byte, 4096))
 		if written == 0 {
 			break
