@@ -74,8 +74,8 @@ type BatchResult struct {
 
 // BatchSuccess is a document of a batch that was submitted.
 type BatchSuccess struct {
-	Index int `json:"index" doc:"The place in yamlContents, from 0"`
 	JobCreated
+	Index int `json:"index" doc:"The place in yamlContents, from 0"`
 }
 
 // BatchFailure is a document of a batch that was not submitted.
@@ -142,7 +142,7 @@ func (s *Server) createJobs(ctx context.Context, in *batchInput) (*batchOutput, 
 	failed := each(ctx, len(jobs), func(i int) error {
 		created, err := s.createOf(ctx, in, &jobs[i], filling)
 		if err == nil {
-			out.Body.Success = append(out.Body.Success, BatchSuccess{i, *created})
+			out.Body.Success = append(out.Body.Success, BatchSuccess{JobCreated: *created, Index: i})
 		}
 		return err
 	})
