@@ -28,7 +28,7 @@ func (c *crowd) keep(b *budgets) {
 			number, known := numbers[cost.budget]
 			if !known {
 				number = len(c.budgets)
-				numbers[cost.budget], c.budgets = number, append(c.budgets, int(cost.budget.left))
+				numbers[cost.budget], c.budgets = number, append(c.budgets, int(cost.left))
 			}
 			unit.spends = append(unit.spends, gangplan.Spend{Budget: number, Count: int(cost.pods)})
 		}

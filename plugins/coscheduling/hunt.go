@@ -117,15 +117,20 @@ func (q *plea) compare(h *hunt, fields []field, begins bool) (best *found, rest 
 			best = one
 		}
 	}
-	for _, one := range all {
-		if one != best {
-			rest = append(rest, *one.field)
-		}
-	}
 	if best != nil {
 		best.left = q.left
 	}
-	return best, rest, false
+	return best, append(rest, fieldsBut(all, best)...), false
+}
+
+// fieldsBut are the fields of all but one.
+func fieldsBut(all []*found, one *found) (out []field) {
+	for _, other := range all {
+		if other != one {
+			out = append(out, *other.field)
+		}
+	}
+	return out
 }
 
 // lookIn looks for who leaves in a field: on the nodes that cost the least, and then on more of them. over says that steps did not last, which they do
@@ -206,7 +211,7 @@ func (q *plea) barren(h *hunt) (count int) {
 func (q *plea) part(nodes []int) *plea {
 	some := *q
 	some.site = q.site.part(slices.Compact(slices.Sorted(slices.Values(slices.Concat(nodes, q.standing)))))
-	some.site.seatIn(q.of)
+	some.seatIn(q.of)
 	some.standing = nil
 	for _, node := range q.standing {
 		if number, ok := some.number(q.infos[node].Node().Name); ok {

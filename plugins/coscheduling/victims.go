@@ -99,7 +99,7 @@ func (c *census) gather() crowd {
 		unit.borrows = c.standing(unit.pods...) == gpuquota.Yields
 		unit.priority = lowestIf(unit.borrows, priority)
 	}
-	c.crowd.keep(newBudgets(c.Plugin.budgets, c.departures.uncounted(c.now)))
+	c.crowd.keep(newBudgets(c.budgets, c.departures.uncounted(c.now)))
 	return c.crowd
 }
 

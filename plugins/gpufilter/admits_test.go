@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -45,10 +44,7 @@ func TestWhoIsKeptOffANodeIsNotWokenByIt(t *testing.T) {
 			open.Labels = maps.Clone(closed.Labels)
 			tc.opens(open)
 			plugin := newPlugin(t, &configv1.GPUFilterArgs{})
-			indexer, ok := plugin.nodes.store.(cache.Indexer)
-			if !ok {
-				t.Fatal("the index takes no nodes")
-			}
+			indexer := plugin.nodes.store
 			left := podOf("a", "2").Node("n").Obj()
 			left.UID = "left"
 			for _, step := range []struct {

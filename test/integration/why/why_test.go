@@ -258,6 +258,7 @@ var elsewhere = map[string]situation{
 		script: func(e *env) {
 			pod := e.pod(1).Obj()
 			pod.Spec.SchedulerName = "volcano"
+			e.exempt(pod)
 			e.submit(pod)
 			e.exists()
 		},
