@@ -108,6 +108,7 @@ func TestLimitsGiveNobodyGPUs(t *testing.T) {
 
 // TestTheQuotaCountsGPUs by the key of the example, and not by the one without "requests.".
 func TestTheQuotaCountsGPUs(t *testing.T) {
+	awaitQuota(t, team, "gpu-quota-ml-team")
 	for _, name := range []string{"a", "b"} {
 		if _, err := pod(t, name, 2); err != nil {
 			t.Fatal(err)
@@ -133,17 +134,23 @@ func TestAQuotaWithoutRequestsCountsNothing(t *testing.T) {
 	if _, err := cluster.Kubectl(t.Context(), "apply", "-f", file); err != nil {
 		t.Fatalf("the API server refuses the key, so manifests/tenancy/quota.yaml says what is not so: %v", err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // until the quota counts
-		quota, err := cluster.Client.CoreV1().ResourceQuotas("default").Get(t.Context(), "wrong", metav1.GetOptions{})
-		if err == nil && len(quota.Status.Hard) > 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the quota counts nothing at all: %v", err)
-		}
-	}
+	awaitQuota(t, "default", "wrong")
 	if _, err := cluster.Client.CoreV1().Pods("default").Create(t.Context(), fixture.Pod("free").GPUs(2).Obj(), metav1.CreateOptions{}); err != nil {
 		t.Errorf("nvidia.com/gpu bounds GPUs after all: %v", err)
+	}
+}
+
+// awaitQuota waits until a quota counts: before that it refuses nothing.
+func awaitQuota(t *testing.T, namespace, name string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		quota, err := cluster.Client.CoreV1().ResourceQuotas(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil && len(quota.Status.Hard) > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("quota %s/%s counts nothing: %v", namespace, name, err)
+		}
 	}
 }
 
