@@ -4,16 +4,14 @@ import (
 	"strings"
 	"time"
 
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
-
-// silentAfter is the default of gpu-controller's flag --silent-node-after.
-const silentAfter = 4 * time.Minute
 
 // silentNodes says what becomes of the jobs of a node that falls silent.
 func (w *Workload) silentNodes() Check {
 	const name = "silent nodes"
-	after, ok := w.duration("--silent-node-after", silentAfter)
+	after, ok := w.duration("--silent-node-after", nodestate.SilentAfter)
 	certain, sure := w.duration("--out-of-service-after", 0)
 	switch {
 	case !ok || !sure:

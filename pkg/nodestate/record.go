@@ -47,6 +47,9 @@ const (
 	HeldByStorage HeldReason = "Storage"
 )
 
+// SilentAfter is how long after its last sign of life gpu-controller takes a node for dead, unless its flag --silent-node-after says otherwise.
+const SilentAfter = 4 * time.Minute
+
 // MaxFailures is beyond what any back-off tells apart.
 const MaxFailures = 1000
 

@@ -20,6 +20,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/idle"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/spot/tencent"
+	"g8s.host/gpu-scheduler/pkg/nodestate"
 	"g8s.host/gpu-scheduler/pkg/program"
 	"g8s.host/gpu-scheduler/pkg/program/tracing"
 )
@@ -87,7 +88,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.recovery.OutOfServiceAfter, "out-of-service-after", 0,
 		"How long after its last sign of life a machine of this cluster is certainly off, 40s or more: its pods are then ended, and run elsewhere. "+
 			"0 says that silence proves nothing, and leaves such nodes to --silent-node-after, the word of their cloud or of a person")
-	flags.DurationVar(&o.recovery.SilentAfter, "silent-node-after", 4*time.Minute,
+	flags.DurationVar(&o.recovery.SilentAfter, "silent-node-after", nodestate.SilentAfter,
 		"How long after its last sign of life a machine is taken for dead though nothing proves it, 40s or more, unless a pod on it holds a volume for "+
 			"one node at a time; 0 waits for proof")
 	flags.IntVar(&o.recovery.Budget, "out-of-service-budget", 20, "How many nodes of a pool may be taken for dead at once, or have pods ended for broken GPUs within an hour, in percent; one always may")

@@ -14,8 +14,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -31,6 +29,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
+	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
@@ -176,7 +175,7 @@ func (r *Reconciler) gang(ctx context.Context, job *batchv1.Job, held bool) (quo
 	if out.Pods >= out.Needs || out.Pods == 0 { // of thousands with no pod none is asked for what it needs at the least
 		return out, nil
 	}
-	least, err := r.minMember(ctx, job)
+	_, least, err := recovery.ReadPodGroup(ctx, r.Live, job.Namespace, job.Spec.Template.Labels[g8s.LabelPodGroup])
 	if least > 0 {
 		out.Needs = min(out.Needs, least)
 	}
@@ -188,40 +187,21 @@ func rankOf(job *batchv1.Job) int {
 	return map[string]int{"high": 1, "low": -1}[job.Labels[g8s.LabelPriority]]
 }
 
-// minMember is how many members the PodGroup of a Job asks for, 0 where it does not say.
-func (r *Reconciler) minMember(ctx context.Context, job *batchv1.Job) (int64, error) {
-	group := &unstructured.Unstructured{}
-	group.SetAPIVersion(g8s.PodGroupAPIVersion)
-	group.SetKind(g8s.PodGroupKind)
-	name := job.Spec.Template.Labels[g8s.LabelPodGroup]
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: name}, group)
-	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("reading PodGroup %s/%s: %w", job.Namespace, name, err)
-	}
-	least, _, err := unstructured.NestedInt64(group.Object, "spec", "minMember")
-	if err != nil {
-		return 0, nil //nolint:nilerr // the scheduler cannot read such a group either
-	}
-	return least, nil
-}
-
 // carryOut writes a turn on its Job, as it was read.
 func (r *Reconciler) carryOut(ctx context.Context, job *batchv1.Job, turn quota.Turn, now time.Time) error {
 	patch, err := jobplan.QuotaTurn(job, turn, now)
 	if err != nil {
 		return err
 	}
-	job = job.DeepCopy() // it is the cache's, and becomes what the API server answers
+	wasHeld := job.Annotations[g8s.AnnotationQuotaBehind] != "" // it only comes after another one now
+	job = job.DeepCopy()                                        // it is the cache's, and becomes what the API server answers
 	err = r.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return nil // its change asks for another look
 	case err != nil:
 		return fmt.Errorf("giving job %s/%s its turn: %w", job.Namespace, job.Name, err)
-	case turn.Suspend:
+	case turn.Suspend && !wasHeld:
 		r.Events.Eventf(job, nil, corev1.EventTypeNormal, eventHeld, "Hold",
 			"a quota of the namespace has too little for two gangs at once, and job %s comes first: this one's pods, none of which runs, are made again after that", turn.Behind)
 	case turn.Resume:

@@ -41,6 +41,26 @@ func Bereft(members []*corev1.Pod, dead []string, minMember int) []*corev1.Pod {
 	return slices.DeleteFunc(left, func(pod *corev1.Pod) bool { return eviction.HoldOf(pod, eviction.LostMembers) != "" })
 }
 
+// ReadPodGroup reads a PodGroup as it is committed, and how many members it needs; nil where there is none, or where the scheduler could not read
+// it either.
+func ReadPodGroup(ctx context.Context, live client.Reader, namespace, name string) (*unstructured.Unstructured, int64, error) {
+	group := &unstructured.Unstructured{}
+	group.SetAPIVersion(g8s.PodGroupAPIVersion)
+	group.SetKind(g8s.PodGroupKind)
+	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, group)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading PodGroup %s/%s: %w", namespace, name, err)
+	}
+	minMember, _, err := unstructured.NestedInt64(group.Object, "spec", "minMember")
+	if err != nil {
+		return nil, 0, nil //nolint:nilerr // the scheduler cannot read such a group either
+	}
+	return group, minMember, nil
+}
+
 // GangOf are the members of a pod's gang, as the cache has them, and how many of them it needs, as is committed; none where it is in no
 // gang, or nobody says how many that needs.
 func GangOf(ctx context.Context, cache, live client.Reader, pod *corev1.Pod) (members []*corev1.Pod, least int, err error) {
@@ -48,19 +68,9 @@ func GangOf(ctx context.Context, cache, live client.Reader, pod *corev1.Pod) (me
 	if name == "" || owner == nil {
 		return nil, 0, nil
 	}
-	group := &unstructured.Unstructured{}
-	group.SetAPIVersion(g8s.PodGroupAPIVersion)
-	group.SetKind(g8s.PodGroupKind)
-	err = live.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, group)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil, 0, nil
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("reading PodGroup %s/%s: %w", pod.Namespace, name, err)
-	}
-	minMember, _, err := unstructured.NestedInt64(group.Object, "spec", "minMember")
-	if err != nil {
-		return nil, 0, nil //nolint:nilerr // a group that the scheduler cannot read either
+	group, minMember, err := ReadPodGroup(ctx, live, pod.Namespace, name)
+	if group == nil {
+		return nil, 0, err
 	}
 	var list corev1.PodList
 	if err := cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingLabels{g8s.LabelPodGroup: name}); err != nil {
