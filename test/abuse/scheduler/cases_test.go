@@ -25,6 +25,7 @@ func TestOthersArePlaced(t *testing.T) {
 	tests := map[string]func(*env){
 		"amounts whose arithmetic does not end":            (*env).amountsWithoutEnd,
 		"pods that have as much compared as they may":      (*env).largestSpecs,
+		"hundreds of pods whose attempts take long":        (*env).longAttempts,
 		"quotas and limits without number":                 (*env).quotasWithoutNumber,
 		"a pod that is changed all the time":               (*env).restlessPod,
 		"PodGroups as large as they can be":                (*env).largePodGroups,
@@ -74,6 +75,27 @@ func (e *env) largestSpecs() {
 	}
 	for name := range largest {
 		e.rejected(name + "-0")
+	}
+}
+
+// longAttempts has hundreds of pods wait in one namespace whose affinity has as many terms as it may, and has all of them tried again
+// and again: a node that has too few GPUs for them begins to suit them, and ends to.
+func (e *env) longAttempts() {
+	for i := range rounds(40, 200) {
+		e.node(fixture.Node(fmt.Sprintf("long-%d", i)).Pool("long").GPUs(1, "T4").Obj())
+	}
+	pods := rounds(400, 20_000)
+	for i := range pods {
+		pod := fixture.Pod(fmt.Sprintf("long-%d", i)).Pool("long").GPUs(2).Obj()
+		affineTo(pod, 100, 20)
+		e.pod(pod)
+	}
+	e.rejected(fmt.Sprintf("long-%d", pods-1))
+	for i := range rounds(6, 60) {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, names.LabelRack, []string{"v0-0", "elsewhere"}[i%2])
+		_, err := client.CoreV1().Nodes().Patch(e.Context(), "long-0", types.MergePatchType, patch, metav1.PatchOptions{})
+		e.must(err)
+		time.Sleep(500 * time.Millisecond)
 	}
 }
 
