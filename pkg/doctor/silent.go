@@ -22,7 +22,7 @@ func (w *Workload) silentNodes() Check {
 		return Check{Name: name, Status: OK, Text: phrase.Of(
 			"the jobs of a node that is silent for %s run elsewhere, but for such as hold a volume for one node at a time", after)}
 	}
-	return Check{Name: name, Status: Warning, Text: phrase.Of("the jobs of a node that falls silent wait for ever, until its cloud or a person says that it is off"),
+	return Check{Name: name, Status: Warning, Text: phrase.Of("the jobs of a silent node wait until its cloud or a person says that it is off"),
 		Advice: phrase.Of("take --silent-node-after=0 from the arguments of %s, or set --out-of-service-after where something stops machines that are cut off", w.Name)}
 }
 
