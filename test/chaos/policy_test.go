@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -99,8 +101,8 @@ func waitingPod(t *testing.T) *corev1.Pod {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
-		if err := client.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, now); err != nil && t.Context().Err() == nil {
+		ctx, now := context.WithoutCancel(t.Context()), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+		if err := client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, now); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})

@@ -184,6 +184,7 @@ var notLetIn = map[string]situation{
 	},
 	"another scheduler": {
 		make: func(w *world) {
+			w.label(names.GroupName+"/policy", "exempt") // elsewhere a policy refuses the job itself
 			w.add(w.node("a", 8))
 			w.raw = func(job *batchv1.Job, corrected string) {
 				if corrected == "" {
