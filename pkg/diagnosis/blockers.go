@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -134,9 +133,7 @@ func (s *search) closed(out *Finding, what string) {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldTolerations, Value: what,
 			Says: phrase.Of("if the job may run there, tolerate %s in resources.tolerations", what)})
 	case reason.NodeSelector:
-		out.Says = phrase.Of("%s without the labels that the job's node selector or node affinity asks for", count).With(s.unmet())
-		out.Steps = []Step{{Action: reason.Resubmit, Field: "spec.nodeSelector", Command: command("delete", &s.facts.Job),
-			Says: phrase.Of("delete the job, correct the selector, and submit it again: kubectl get node --show-labels shows what there is")}}
+		s.unselected(out, count)
 		return
 	}
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
@@ -193,21 +190,6 @@ func doneAbout(name phrase.Text, states []nodestate.State) phrase.Text {
 	return nil
 }
 
-// unmet names the labels that the job selects and no node of its pool and type has.
-func (s *search) unmet() phrase.Text {
-	var out []string
-	selector := s.request.Pod.Spec.NodeSelector
-	for _, key := range slices.Sorted(maps.Keys(selector)) {
-		if !slices.ContainsFunc(s.judged, func(j judged) bool { return j.node.Labels[key] == selector[key] }) {
-			out = append(out, key+"="+selector[key])
-		}
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return phrase.Of(": none has %s", listOf(out))
-}
-
 // resources is about what Kubernetes counts beside GPUs.
 func (s *search) resources(out *Finding, name string) {
 	switch out.Cause {
@@ -216,6 +198,10 @@ func (s *search) resources(out *Finding, name string) {
 	case reason.MemoryShort:
 		s.resource(out, phrase.Of("memory"), reason.FieldMemory, corev1.ResourceMemory)
 	case reason.ResourceShort:
+		if !s.isOffered(corev1.ResourceName(name)) {
+			s.unoffered(out, corev1.ResourceName(name))
+			return
+		}
 		word, field := name, ""
 		if profile, ok := strings.CutPrefix(name, names.ResourceMIGPrefix); ok {
 			word, field = "MIG "+profile, reason.FieldMIG

@@ -53,9 +53,10 @@ func (e *OtherSchedulerError) Says() phrase.Text {
 		e.Pod, e.Scheduler, e.Namespace, e.Pod)
 }
 
-// ReadPod returns the facts about a pod that is of no job. One of another scheduler is an [OtherSchedulerError].
+// ReadPod returns the facts about a pod that is of no job. One of another scheduler is an [OtherSchedulerError], but for pods with GPUs
+// that name none, which are meant for ours.
 func ReadPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, now time.Time) (*Facts, error) {
-	if scheduler := pod.Spec.SchedulerName; scheduler != names.SchedulerName {
+	if scheduler := pod.Spec.SchedulerName; scheduler != names.SchedulerName && !isUnnamed(pod) {
 		return nil, &OtherSchedulerError{Namespace: pod.Namespace, Pod: pod.Name, Scheduler: scheduler}
 	}
 	cluster, err := snapshot.Read(ctx, client, Around(now)...)
@@ -74,10 +75,15 @@ func ReadPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, 
 // about a job of gpuctl's.
 func DiagnosePod(f Facts) Report {
 	report := Diagnose(f)
+	own := 0 // the first finding of our scheduler's
+	if pod := &f.Pods[0]; isUnnamed(pod) && !f.Job.RunsWhole() && f.Job.Status != inventory.StatusSucceeded {
+		report.Findings = append(one(unnamedScheduler(&f, pod)), ofOurs(report.Findings)...)
+		report.Cause, own = report.Findings[0].Cause, 1
+	}
 	for i := range report.Findings {
 		finding := &report.Findings[i]
 		steps := slices.DeleteFunc(slices.Clone(finding.Steps), isOfJob)
-		if i == 0 {
+		if i == own {
 			steps = append(pinned(&f), steps...)
 		}
 		finding.Steps, finding.Advice = steps, nil
@@ -88,10 +94,10 @@ func DiagnosePod(f Facts) Report {
 
 // isOfJob reports whether a step changes a job of gpuctl's, or its YAML.
 func isOfJob(step Step) bool {
-	return strings.HasPrefix(step.Command, "gpuctl ") || slices.Contains([]reason.Action{
+	return step.Kind != reason.KindPod && (strings.HasPrefix(step.Command, "gpuctl ") || slices.Contains([]reason.Action{
 		reason.SetField, reason.Move, reason.SetPriority, reason.Resume, reason.Retry, reason.Cancel, reason.Resubmit,
 		reason.CreateAgain, reason.UseNamespace, reason.DeletePod,
-	}, step.Action)
+	}, step.Action))
 }
 
 // pinned is what to do about a pod that asks for a node of another pool than its own, by the name of the node.

@@ -115,11 +115,21 @@ func (s *search) moveTo(pool string) string {
 // into is the step into another pool, "" where the user has to choose: a command for a job that is there, and a field of
 // its YAML for one that is not. why says which pool it is.
 func (s *search) into(pool string, why phrase.Text) Step {
+	if s.facts.Job.Kind == KindPod {
+		return s.podInto(pool, why)
+	}
 	if s.facts.Simulated {
 		return Step{Action: reason.SetField, Field: reason.FieldPool, Value: pool, Says: why.And(" Write it in %s", reason.FieldPool)}
 	}
 	move := s.moveTo(cmp.Or(pool, "POOL"))
 	return Step{Action: reason.Move, Value: pool, Command: move, Says: why.And(" Move the job there: %s", move)}
+}
+
+// podInto is the step into another pool for a pod that is of no job.
+func (s *search) podInto(pool string, why phrase.Text) Step {
+	pool = cmp.Or(pool, "POOL")
+	return Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.nodeSelector", Value: names.LabelPool + "=" + pool,
+		Says: why.And(" Give the pod the node selector %s: %s", names.LabelPool, pool)}
 }
 
 func (s *search) noSuchPool() Finding {
@@ -168,6 +178,10 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	if len(elsewhere) > 0 {
 		out.Cause = cmp.Or(out.Cause, reason.TypeInOtherPool)
 		out.Steps = append(out.Steps, elsewhere...)
+	}
+	out.Says = out.Says.With(s.haveIt(func(node *corev1.Node) bool { return s.isOtherPool(node) }))
+	if selector, ok := s.vendorAlone(inPool); ok {
+		out.Steps = append(out.Steps, selector)
 	}
 	if len(here) > 0 {
 		out.Steps = append(out.Steps, Step{Action: reason.SetField, Field: reason.FieldType, Value: here[0],
@@ -286,9 +300,7 @@ func (s *search) neverBlocked(node *corev1.Node) bool {
 func (s *search) onNode(node *corev1.Node) *fit.Request {
 	pod := s.request.Pod.DeepCopy()
 	delete(pod.Spec.NodeSelector, names.LabelPool)
-	if s.request.Pool == names.DefaultPool && pod.Spec.Affinity != nil {
-		pod.Spec.Affinity.NodeAffinity = nil // what keeps jobs of the default pool off all others
-	}
+	forgetPool(pod.Spec.Affinity)
 	if pod.Annotations[names.AnnotationGPUShare] != "" {
 		shares := node.Labels[names.LabelSharing] == names.SharingMemory
 		for i := range pod.Spec.Containers {
@@ -302,6 +314,22 @@ func (s *search) onNode(node *corev1.Node) *fit.Request {
 	}
 	request.Closed = s.request.Closed
 	return request
+}
+
+// forgetPool leaves out of an affinity what it says of pools, such as what keeps jobs of the default pool off all others.
+func forgetPool(affinity *corev1.Affinity) {
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return
+	}
+	required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		term.MatchExpressions = slices.DeleteFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool { return e.Key == names.LabelPool })
+		if len(term.MatchExpressions)+len(term.MatchFields) == 0 { // one without conditions would match no node, and this one all
+			affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+			return
+		}
+	}
 }
 
 // convert asks for shares of GPUs instead of whole ones, or the other way round.

@@ -18,6 +18,8 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	switch {
 	case condition.Reason == corev1.PodReasonSchedulingGated || len(pod.Spec.SchedulingGates) > 0:
 		return one(gated(pod)), nil
+	case isUnnamed(pod) && f.Job.Kind == KindPod:
+		return searched(f, pod, "") // what the other scheduler says is not so for ours
 	case pod.Spec.SchedulerName != names.SchedulerName && condition.Reason == "":
 		return one(otherScheduler(f, pod)), nil
 	}

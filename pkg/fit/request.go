@@ -92,6 +92,12 @@ func (r *Request) InScope(node *corev1.Node) bool {
 	return (r.Pool == "" || gpu.PoolOf(node) == r.Pool) && r.Types.Match(node)
 }
 
+// Selects reports whether a node has the labels that the pod's node selector and node affinity ask for.
+func (r *Request) Selects(node *corev1.Node) bool {
+	ok, err := r.affinity.Match(node)
+	return ok && err == nil
+}
+
 // Obstacles returns all that keeps the pod from a node, and why its cards do not serve the pod; that reason is zero
 // when they do. Pool and type are not looked at: see [Request.InScope].
 func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
@@ -101,7 +107,7 @@ func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
 	if window := r.Closed.On(n.Object); window != nil {
 		obstacles = append(obstacles, Obstacle{Kind: Reserved, What: window.Name})
 	}
-	if ok, err := r.affinity.Match(n.Object); !ok || err != nil {
+	if !r.Selects(n.Object) {
 		obstacles = append(obstacles, Obstacle{Kind: NodeSelector})
 	}
 	if cards = r.cards(n); !cards.IsZero() {

@@ -63,6 +63,13 @@ var (
 		Says:   "the nodes have too few MIG slices of that size free",
 		Advice: []Advice{waiting("wait"), {Action: SetField, Field: FieldMIG, Text: "ask for fewer slices, or for another profile, in resources.mig"}},
 	}
+	// NoGPUMemory is what NodeResourcesFit tells of pods that ask for the memory of GPUs as a resource, which no device plugin offers.
+	NoGPUMemory = &Reason{
+		Text: "Insufficient nvidia.com/gpu-memory", Cause: ResourceShort,
+		Says: "the pod asks for nvidia.com/gpu-memory, a resource that device plugins do not offer",
+		Advice: []Advice{{Action: Resubmit, Kind: KindPod, Field: "metadata.annotations", Text: "take nvidia.com/gpu-memory out of the requests and limits of the pod; " +
+			"its annotation g8s.host/gpu-memory-min, such as 40Gi, asks for GPUs with that much memory each"}},
+	}
 	InOtherPool    = &Reason{Code: "pool", Text: "node(s) are not in the pod's GPU pool", Cause: NoSuchPool}
 	WithOtherType  = &Reason{Code: "type", Text: "node(s) have another GPU type", Cause: NoSuchType}
 	InAnotherPool  = &Reason{Text: "node(s) are in another GPU pool", Cause: NoSuchPool}
@@ -157,7 +164,7 @@ var OfPlainNodes = append([]*Reason{
 		Advice: []Advice{{Action: SetField, Field: FieldCPU, Text: "ask for less CPU"}}},
 	{Text: "Insufficient memory", Cause: MemoryShort, Evictable: true, Says: "the nodes have too little memory free",
 		Advice: []Advice{{Action: SetField, Field: FieldMemory, Text: "ask for less memory"}}},
-	TooFewSlices,
+	TooFewSlices, NoGPUMemory,
 	{Text: "Too many pods", Cause: PodLimit, Evictable: true, Says: "the nodes have as many pods as they take", Advice: []Advice{waiting("wait")}},
 	{Text: "node(s) didn't match Pod's node affinity/selector", Cause: NodeSelector, Says: "no node has the labels that the job selects",
 		Advice: []Advice{{Action: Resubmit, Field: "spec.nodeSelector", Text: "delete the job, correct the node selector, and submit it again"}}},

@@ -20,8 +20,13 @@ const (
 	FieldWorkdirs    = "storage.workdirs"
 )
 
-// KindClaim is the kind of claims of volumes.
-const KindClaim = "PersistentVolumeClaim"
+// Kinds that advice is about.
+const (
+	// KindClaim is the kind of claims of volumes.
+	KindClaim = "PersistentVolumeClaim"
+	// KindPod is the kind of pods. What is advised about them holds for pods that are of no job, too.
+	KindPod = "Pod"
+)
 
 func waiting(text string) Advice { return Advice{Action: Wait, Text: text} }
 

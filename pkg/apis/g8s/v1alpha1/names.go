@@ -99,6 +99,9 @@ const (
 	ResourceSharedGPU = "g8s.host/shared-gpu"
 	// ResourceMIGPrefix begins the names of MIG slices, such as nvidia.com/mig-1g.10gb.
 	ResourceMIGPrefix = "nvidia.com/mig-"
+	// ResourceGPUMemory is what pods ask for who take the memory of GPUs for a resource. No device plugin offers it:
+	// [AnnotationGPUMemoryMin] is what it means.
+	ResourceGPUMemory = "nvidia.com/gpu-memory"
 )
 
 // Labels of workloads: on the top object, on its pods and on all that belongs to the job.

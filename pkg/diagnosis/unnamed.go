@@ -1,0 +1,58 @@
+package diagnosis
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// isUnnamed reports whether a pod asks for GPUs and names no scheduler, so that Kubernetes' own places it.
+func isUnnamed(pod *corev1.Pod) bool {
+	request, err := gpu.RequestOf(pod)
+	return pod.Spec.SchedulerName == corev1.DefaultSchedulerName && (err != nil || !request.IsZero())
+}
+
+// unnamedScheduler tells what becomes of such a pod, and which node would take it from our scheduler.
+func unnamedScheduler(f *Facts, pod *corev1.Pod) Finding {
+	out := Finding{
+		Cause: reason.OtherScheduler,
+		Says: phrase.Of("the pod names no scheduler, so %s places it, which chooses no GPUs; gpu-agent starts no container whose GPUs were not chosen",
+			corev1.DefaultSchedulerName),
+	}
+	step := Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.schedulerName", Value: names.SchedulerName,
+		Says: phrase.Of("set schedulerName: %s in the pod, or in the template it is made of, and create it again", names.SchedulerName)}
+	if node := roomFor(f, pod); node != nil {
+		step.Name = node.Name
+		step.Says = step.Says.And("; node %s of pool %s has room for it", node.Name, gpu.PoolOf(node))
+	}
+	out.Steps = []Step{step}
+	return out
+}
+
+// roomFor is the first node that would take a pod without a place now, nil if none would or the user may not know.
+func roomFor(f *Facts, pod *corev1.Pod) *corev1.Node {
+	if pod.Spec.NodeName != "" || !f.seesNodes() {
+		return nil
+	}
+	s, err := newSearch(f, pod)
+	if err != nil || len(s.look()) > 0 {
+		return nil
+	}
+	at := slices.IndexFunc(s.judged, func(j judged) bool { return len(j.blockers) == 0 })
+	if at < 0 {
+		return nil
+	}
+	return s.judged[at].node
+}
+
+// ofOurs leaves out of findings what is so because of another scheduler.
+func ofOurs(findings []Finding) []Finding {
+	return slices.DeleteFunc(standing(findings), func(f Finding) bool {
+		return f.Cause == reason.OtherScheduler || f.Cause == reason.SchedulerDown || f.Cause == reason.RejectedByScheduler
+	})
+}

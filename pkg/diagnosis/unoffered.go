@@ -1,0 +1,42 @@
+package diagnosis
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// isOffered reports whether a node of the cluster offers a resource, in whichever pool.
+func (s *search) isOffered(name corev1.ResourceName) bool {
+	return slices.ContainsFunc(s.facts.Cluster.Nodes, func(node corev1.Node) bool {
+		offered := node.Status.Allocatable[name]
+		return offered.Sign() > 0
+	})
+}
+
+// unoffered is about a resource that no node offers, so that no other pool and no other time helps.
+func (s *search) unoffered(out *Finding, name corev1.ResourceName) {
+	asked := s.request.Resources[name]
+	out.Never = true
+	out.Says = phrase.Of("a pod asks for %s of %s, and no node of the cluster offers that resource", &asked, name)
+	step := Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "resources.limits", Name: string(name),
+		Says: phrase.Of("take %s out of the requests and limits of the pod, or have the administrators install what offers it", name)}
+	if name == names.ResourceGPUMemory {
+		step = s.askMemory(asked)
+	}
+	out.Steps = []Step{step}
+}
+
+// askMemory has a pod ask for the memory of its GPUs as nodes tell it: of each GPU, and not of all together.
+func (s *search) askMemory(asked resource.Quantity) Step {
+	gpus := max(s.request.Demand.Whole+s.request.Demand.Shared, 1)
+	each := resource.NewQuantity((asked.Value()-1)/gpus+1, resource.BinarySI)
+	return Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: names.AnnotationGPUMemoryMin, Value: each.String(),
+		Says: phrase.Of("take %s out of the requests and limits of the pod; its annotation %s: %s asks for GPUs with that much memory each",
+			names.ResourceGPUMemory, names.AnnotationGPUMemoryMin, each)}
+}
