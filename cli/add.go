@@ -206,6 +206,22 @@ func (f *Factory) tellMoved(plan pool.Plan, dryRun bool) {
 	}
 }
 
+// tellRetyped says which nodes a pool's file gives another GPU type than they had: jobs find them by it.
+func (f *Factory) tellRetyped(plan pool.Plan, dryRun bool) {
+	if len(plan.Taken) == 0 {
+		return
+	}
+	changes := phrase.Of("changes")
+	if dryRun {
+		changes = phrase.Of("would change")
+	}
+	named := make([]phrase.Text, len(plan.Taken))
+	for i, taken := range plan.Taken {
+		named[i] = phrase.Of("%s (%s, was %s)", taken.Node, taken.Becomes, taken.Value)
+	}
+	f.IO.tell("note: pool %s %s the GPU type of %s: %s", plan.Pool, changes, plural(len(named), "node"), someOf(named, mostMoved))
+}
+
 // someOf lists words, and how many more there are than fit.
 func someOf(words []phrase.Text, most int) phrase.Text {
 	out := phrase.Join(words[:min(len(words), most)], phrase.Of(", "))

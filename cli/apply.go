@@ -25,7 +25,7 @@ func newApplyCmd(f *Factory) *cobra.Command {
 		Short: "Make jobs, pools, quotas and reservations what YAML files say",
 		Long: "Make jobs, pools, quotas and reservations what YAML files say. What is not there is created. What differs is\n" +
 			"changed; when nothing differs, nothing is written and nothing restarts. Nodes that a pool's file\n" +
-			"does not name leave the pool; which join and which leave is told. A paused job stays paused.\n\n" +
+			"does not name leave the pool; which join and which leave is told, and whose GPU type changes. A paused job stays paused.\n\n" +
 			"Kubernetes changes little of a training job once it is there. Such a change is refused, and shown;\n" +
 			"--replace recreates the job, which starts it over. Its claims keep their data.",
 		Example: "  gpuctl apply -f train.yaml\n" +
@@ -87,7 +87,7 @@ func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c cr
 	dryRun := o.dryRun == dryRunServer
 	switch {
 	case c.Pool != nil:
-		return o.applyPool(ctx, writer, c, submit.PoolOptions{Force: o.force, DryRun: dryRun, TakeOver: o.conflicts})
+		return o.applyPool(ctx, writer, c, submit.PoolOptions{Force: o.force, Overwrite: true, DryRun: dryRun, TakeOver: o.conflicts})
 	case c.Reservation != nil:
 		return writer.ApplyReservation(ctx, c.Reservation, submit.ReservationOptions{Now: o.factory.Now(), DryRun: dryRun})
 	case c.Quota != nil:
@@ -112,6 +112,7 @@ func (o *applyOptions) applyPool(
 	result, plan, err := writer.ApplyPool(ctx, c.Pool, opts)
 	if err == nil {
 		o.factory.tellMoved(plan, opts.DryRun)
+		o.factory.tellRetyped(plan, opts.DryRun)
 		o.factory.warnOfJobs(ctx, movedNodes(plan))
 	}
 	return result, err

@@ -20,6 +20,8 @@ type createOptions struct {
 	manifests
 	dryRun string
 	force  bool
+	// overwrite changes GPU types that nodes of pools have.
+	overwrite bool
 	// requireFit refuses jobs that no node could ever hold.
 	requireFit bool
 	output     *output
@@ -33,7 +35,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 		Short: "Create jobs, pools, quotas and reservations from YAML files",
 		Long: "Create jobs, pools, quotas and reservations from YAML files. All files are read and checked first: an error in\n" +
 			"any of them, and nothing is created. A job is created as a whole or not at all. A pool is a label of its nodes:\n" +
-			"all nodes are checked before the first is labelled.",
+			"all nodes are checked before the first is labelled. A GPU type that a node has is changed with --overwrite only.",
 		Example: "  gpuctl create -f train.yaml\n" +
 			"  gpuctl create -f pool.yaml -f jobs/\n" +
 			"  cat train.yaml | gpuctl create -f -\n" +
@@ -49,6 +51,7 @@ func newCreateCmd(f *Factory) *cobra.Command {
 	addWorkdirFlag(cmd.Flags(), &o.workdir)
 	addDryRunFlag(cmd, &o.dryRun, dryRunClient)
 	cmd.Flags().BoolVar(&o.force, "force", false, "Take nodes into a pool that are in another one, and add nodes to a pool that is there")
+	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "Change GPU types that the nodes of a pool have")
 	cmd.Flags().BoolVar(&o.requireFit, "require-fit", false, "Refuse jobs that no node could ever hold, with exit code 7, or that a quota or a policy never lets in")
 	o.output.addTo(cmd)
 	o.stay.addFlags(cmd.Flags())
@@ -129,9 +132,10 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 	switch {
 	case c.Pool != nil:
 		join := func(nodes []corev1.Node) pool.Plan { return pool.Join(c.Pool, nodes) }
-		plan, err := writer.ChangePool(ctx, join, submit.PoolOptions{New: true, Force: o.force, DryRun: dryRun, Declare: c.Pool, KeepDeclared: true, TakeOver: o.force})
+		plan, err := writer.ChangePool(ctx, join, submit.PoolOptions{New: true, Force: o.force, Overwrite: o.overwrite, DryRun: dryRun, Declare: c.Pool, KeepDeclared: true, TakeOver: o.force})
 		if err == nil {
 			o.factory.tellMoved(plan, dryRun)
+			o.factory.tellRetyped(plan, dryRun)
 			o.factory.warnOfJobs(ctx, movedNodes(plan))
 		}
 		return err

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -25,9 +27,11 @@ type describePoolOptions struct {
 type poolDetail struct {
 	inventory.Pool
 	// Load is how busy its GPUs are, nil where nobody says where the metrics are.
-	Load     *usage.Load      `json:"load,omitempty"`
-	NodeList []inventory.Node `json:"nodeList"`
-	Jobs     []inventory.Job  `json:"jobs"`
+	Load *usage.Load `json:"load,omitempty"`
+	// Use is how much CPU and memory its nodes use.
+	Use      usage.MachineLoad `json:"use"`
+	NodeList []inventory.Node  `json:"nodeList"`
+	Jobs     []inventory.Job   `json:"jobs"`
 }
 
 func newDescribePoolCmd(f *Factory) *cobra.Command {
@@ -35,9 +39,9 @@ func newDescribePoolCmd(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pool NAME",
 		Aliases: []string{"pools"},
-		Short:   "Show one pool: its GPUs by type, its nodes and its jobs",
-		Long: "Show one pool: its GPUs by type, how busy they are where a Prometheus has DCGM's metrics of them, its nodes\n" +
-			"and its jobs.",
+		Short:   "Show one pool: its GPUs by type, its CPU and memory, its nodes and its jobs",
+		Long: "Show one pool: its GPUs by type, how busy they are where a Prometheus has DCGM's metrics of them, how much of\n" +
+			"its CPU and memory pods ask for, how much is in use where the cluster has a metrics-server, its nodes and its jobs.",
 		Example: "  gpuctl describe pool training-pool",
 		Args:    exactlyOne(phrase.Of("the name of one pool")),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -113,6 +117,9 @@ func runDescribePool(ctx context.Context, o *describePoolOptions, name string) e
 	if detail.Load, err = o.load(ctx, name); err != nil {
 		return err
 	}
+	if detail.Use, err = o.factory.machineLoad(ctx, pool.Nodes); err != nil {
+		return err
+	}
 	if o.output.format != "" {
 		return encode(o.factory.IO.Out, o.output.format, detail)
 	}
@@ -132,6 +139,8 @@ func describePool(d *description, pool poolDetail, now time.Time) error {
 	if pool.Load != nil {
 		d.told("Utilization", "%s", loadSentence(*pool.Load, pool.GPUs.Allocatable))
 	}
+	d.told("CPU", "%s", machineSentence(pool.CPU, pool.Use.CPU, cores, &pool.Use, len(pool.Nodes)))
+	d.told("Memory", "%s", machineSentence(pool.Memory, pool.Use.Memory, gibibytes, &pool.Use, len(pool.Nodes)))
 	if pool.Declared != nil {
 		describeDeclared(d, pool.Declared, now)
 	}
@@ -154,3 +163,32 @@ func loadSentence(load usage.Load, gpus int64) phrase.Text {
 	}
 	return out
 }
+
+// machineLoad is how much CPU and memory nodes use.
+func (f *Factory) machineLoad(ctx context.Context, nodes []string) (usage.MachineLoad, error) {
+	client, err := f.kubernetes()
+	if err != nil {
+		return usage.MachineLoad{}, err
+	}
+	return usage.ReadMachines(ctx, client.CoreV1().RESTClient()).Of(nodes), nil
+}
+
+// machineSentence is how much of the CPU or the memory of nodes pods ask for, and how much is in use.
+func machineSentence(all inventory.Capacity, used *resource.Quantity, unit func(resource.Quantity) string, load *usage.MachineLoad, nodes int) phrase.Text {
+	out := phrase.Of("%s of %s requested", unit(all.Requested), unit(all.Allocatable))
+	switch {
+	case used == nil:
+		return out.And("; how much is in use is not known: ").With(load.Says())
+	case load.Measured < nodes:
+		return out.And(", %s in use on %d of %s", unit(*used), load.Measured, plural(nodes, "node"))
+	}
+	return out.And(", %s in use", unit(*used))
+}
+
+// cores is an amount of CPU in cores, to a tenth.
+func cores(q resource.Quantity) string { return tenths(q.AsApproximateFloat64()) }
+
+// gibibytes is an amount of memory in GiB, to a tenth.
+func gibibytes(q resource.Quantity) string { return tenths(q.AsApproximateFloat64()/(1<<30)) + "Gi" }
+
+func tenths(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -38,6 +39,36 @@ func TestDescribeSaysHowBusyAPoolOrANodeIs(t *testing.T) {
 			}
 			if got := out.String(); !strings.Contains(got, tc.want) || strings.Contains(got, "Utilization") != (tc.want != "") {
 				t.Errorf("got\n%s\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestDescribeSaysHowMuchOfThePoolsCPUIsAskedForAndUsed, and plainly where nothing tells the use.
+func TestDescribeSaysHowMuchOfThePoolsCPUIsAskedForAndUsed(t *testing.T) {
+	amount := func(text string) *resource.Quantity { return ptr.To(resource.MustParse(text)) }
+	pool := inventory.Pool{
+		Name: "train", Nodes: []string{"a", "b"},
+		CPU:    inventory.Capacity{Allocatable: *amount("192"), Requested: *amount("95500m")},
+		Memory: inventory.Capacity{Allocatable: *amount("2Ti"), Requested: *amount("512Gi")},
+	}
+	for name, tc := range map[string]struct {
+		use  usage.MachineLoad
+		want []string
+	}{
+		"of all nodes":  {usage.MachineLoad{CPU: amount("41234m"), Memory: amount("300Gi"), Measured: 2}, []string{"95.5 of 192 requested, 41.2 in use\n", "512Gi of 2048Gi requested, 300Gi in use\n"}},
+		"of some nodes": {usage.MachineLoad{CPU: amount("1"), Memory: amount("1536Mi"), Measured: 1}, []string{"requested, 1 in use on 1 of 2 nodes\n", "requested, 1.5Gi in use on 1 of 2 nodes\n"}},
+		"of none":       {usage.MachineLoad{}, []string{"95.5 of 192 requested; how much is in use is not known: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			streams, out, _ := TestIOStreams("")
+			if err := describePool(newDescription(streams), poolDetail{Pool: pool, Use: tc.use}, time.Unix(0, 0)); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("got\n%s\nwant %q", out, want)
+				}
 			}
 		})
 	}

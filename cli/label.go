@@ -73,7 +73,7 @@ func (o *labelOptions) label(ctx context.Context, nodes []string, labels map[str
 		return err
 	}
 	plan, err := writer.LabelNodes(ctx, nodes, labels,
-		submit.PoolOptions{Force: o.overwrite, DryRun: o.dryRun == dryRunServer})
+		submit.PoolOptions{Overwrite: o.overwrite, DryRun: o.dryRun == dryRunServer})
 	if err != nil {
 		return err
 	}

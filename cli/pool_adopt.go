@@ -66,7 +66,7 @@ func (o *adoptOptions) run(ctx context.Context, nodes []string) error {
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	plan, err := writer.ChangePool(ctx, func(all []corev1.Node) pool.Plan { return pool.Adopt(nodes, o.remove, all) },
-		submit.PoolOptions{Force: o.overwrite, DryRun: o.dryRun == dryRunServer})
+		submit.PoolOptions{Overwrite: o.overwrite, DryRun: o.dryRun == dryRunServer})
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,8 @@ type topRows[T any] struct {
 	Total *usage.Total `json:"total,omitempty"`
 
 	unmeasured error
+	// note is said under the table.
+	note phrase.Text
 }
 
 // topPoll is how often a watched table is read again. Exporters are scraped less often.
@@ -164,6 +166,9 @@ func (v *topView[T]) write(rows topRows[T]) error {
 	}
 	if rows.Total != nil && !v.noHeaders {
 		io.say("%s", totalLine(*rows.Total))
+	}
+	if len(rows.note) > 0 && !v.noHeaders {
+		io.say("%s", rows.note)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
@@ -222,7 +223,15 @@ func newTopJobsCmd(f *Factory) *cobra.Command {
 
 func newTopPoolsCmd(f *Factory) *cobra.Command {
 	type pool = usage.Pool
-	v := &topView[pool]{factory: f, read: fromUsage(func(u usage.Usage) []pool { return u.Pools })}
+	v := &topView[pool]{factory: f}
+	v.read = func(ctx context.Context, client kubernetes.Interface, metrics usage.Metrics) (topRows[pool], error) {
+		all, unmeasured, err := usage.Read(ctx, client, metrics)
+		if err != nil {
+			return topRows[pool]{}, err
+		}
+		all.WithMachines(usage.ReadMachines(ctx, client.CoreV1().RESTClient()))
+		return topRows[pool]{Items: all.Pools, Total: &all.Total, unmeasured: unmeasured, note: machineNote(all.Pools)}, nil
+	}
 	v.columns = []column[pool]{
 		{header: "POOL", value: func(p pool) string { return p.Name }},
 		{header: "NODES", value: func(p pool) string { return strconv.Itoa(p.Nodes) }},
@@ -232,6 +241,10 @@ func newTopPoolsCmd(f *Factory) *cobra.Command {
 		{header: "MIG HELD", optional: true, value: func(p pool) string { return migHeld(p.MIG) }},
 		{header: "UTIL", text: func(p pool) phrase.Text { return utilization(p.Load, p.GPUs) }},
 		{header: "MEM-USED", value: func(p pool) string { return memoryUsed(p.Load) }},
+		{header: "CPU-ASKED", value: func(p pool) string { return cores(p.CPU.Requested) + "/" + cores(p.CPU.Allocatable) }},
+		{header: "CPU-USE", value: func(p pool) string { return inUse(p.Use.CPU, cores) }},
+		{header: "RAM-ASKED", value: func(p pool) string { return gibibytes(p.Memory.Requested) + "/" + gibibytes(p.Memory.Allocatable) }},
+		{header: "RAM-USE", value: func(p pool) string { return inUse(p.Use.Memory, gibibytes) }},
 	}
 	v.orderings = []ordering[pool]{
 		{"name", func(a, b pool) int { return cmp.Compare(a.Name, b.Name) }},
@@ -240,9 +253,32 @@ func newTopPoolsCmd(f *Factory) *cobra.Command {
 		{"util", func(a, b pool) int { return byLoad(a.Load, b.Load) }},
 	}
 	cmd := &cobra.Command{
-		Use: "pools", Aliases: []string{"pool"}, Short: "Show the GPUs of each pool",
+		Use: "pools", Aliases: []string{"pool"}, Short: "Show the GPUs, the CPU and the memory of each pool with GPUs",
+		Long: "Show the GPUs of each pool, and of the CPU and the memory (RAM) of its nodes with GPUs what pods ask for, of how\n" +
+			"much. How much is in use is known where the cluster has a metrics-server (metrics.k8s.io).",
 		Example: "  gpuctl top pools --sort free -w",
 	}
 	v.addFlags(cmd)
 	return cmd
+}
+
+// inUse is an amount that was measured.
+func inUse(used *resource.Quantity, unit func(resource.Quantity) string) string {
+	if used == nil {
+		return "n/a"
+	}
+	return unit(*used)
+}
+
+// machineNote says why nothing was measured of the CPU and the memory of any pool.
+func machineNote(pools []usage.Pool) phrase.Text {
+	for i := range pools {
+		if pools[i].Use.Measured > 0 {
+			return nil
+		}
+	}
+	if len(pools) == 0 {
+		return nil
+	}
+	return phrase.Of("How much CPU and memory is in use is not known: ").With(pools[0].Use.Says())
 }

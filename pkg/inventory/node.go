@@ -71,6 +71,14 @@ type Capacity struct {
 	Requested resource.Quantity `json:"requested"`
 }
 
+// Plus is the sum of two. Neither is changed.
+func (c Capacity) Plus(other Capacity) Capacity {
+	allocatable, requested := c.Allocatable.DeepCopy(), c.Requested.DeepCopy()
+	allocatable.Add(other.Allocatable)
+	requested.Add(other.Requested)
+	return Capacity{Allocatable: allocatable, Requested: requested}
+}
+
 // Schedulable reports whether the node takes new pods.
 func (n Node) Schedulable() bool {
 	return n.Ready && !n.Cordoned && !slices.ContainsFunc(n.States, nodestate.State.Closes)

@@ -17,6 +17,9 @@ type Pool struct {
 	SharedGPUs  *GPUs  `json:"sharedGPUs,omitempty"`
 	// MIG counts the MIG slices of its nodes, by profile.
 	MIG []ProfileCount `json:"mig,omitempty"`
+	// CPU and Memory are those of its nodes, and what pods ask of them.
+	CPU    Capacity `json:"cpu"`
+	Memory Capacity `json:"memory"`
 	// Nodes are the names of the pool's nodes.
 	Nodes []string `json:"nodes"`
 	// ReadyNodes is how many of them take new pods.
@@ -107,6 +110,7 @@ func (p *Pool) add(node Node) {
 	}
 	p.MIG = AddProfiles(p.MIG, node.MIG)
 	p.GPUs = p.GPUs.Plus(node.GPUs)
+	p.CPU, p.Memory = p.CPU.Plus(node.CPU), p.Memory.Plus(node.Memory)
 	if node.Schedulable() {
 		p.ReadyNodes++
 	}

@@ -26,8 +26,8 @@ func Add(pool string, nodeNames []string, nodes []corev1.Node) Plan {
 	return Join(joined, nodes)
 }
 
-// Taken is a label that a node has with another value.
-type Taken struct{ Node, Key, Value string }
+// Taken is a label that a node has with another value than the one that it shall have.
+type Taken struct{ Node, Key, Value, Becomes string }
 
 // Hidden is a label that is set on a node where the scheduler reads another one instead, By.
 type Hidden struct{ Node, Key, By string }
@@ -69,26 +69,12 @@ func Label(nodeNames []string, labels map[string]*string, nodes []corev1.Node) P
 		patch := patchOf(node)
 		for _, key := range slices.Sorted(maps.Keys(labels)) {
 			set(patch.Labels, node.Labels, key, labels[key])
-			if change := patch.Labels[key]; change.Before != nil && change.After != nil {
-				plan.Taken = append(plan.Taken, Taken{Node: name, Key: key, Value: *change.Before})
-			}
+			plan.noteTaken(&patch, key)
 			if hiding := hiding(node, key, labels); hiding != "" {
 				plan.Hidden = append(plan.Hidden, Hidden{Node: name, Key: key, By: hiding})
 			}
 		}
 		plan.add(patch)
-	}
-	return plan
-}
-
-// Set plans to make a pool exactly the nodes of p: they join, as [Join] has it, and all others of the pool leave.
-func Set(p *workload.Pool, nodes []corev1.Node) Plan {
-	plan := Join(p, nodes)
-	for i := range nodes {
-		stays := slices.ContainsFunc(p.Nodes, func(member workload.PoolNode) bool { return member.Name == nodes[i].Name })
-		if nodes[i].Labels[names.LabelPool] == p.Name && !stays {
-			plan.add(leave(&nodes[i]))
-		}
 	}
 	return plan
 }

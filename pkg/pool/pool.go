@@ -34,7 +34,7 @@ type Plan struct {
 	Foreign []Foreign
 	// Leaving says that the nodes leave the pool; then foreign ones stay where they are, even by force.
 	Leaving bool
-	// Taken are the labels that nodes have with another value.
+	// Taken are the labels that nodes have with another value, such as their GPU types.
 	Taken []Taken
 	// Hidden are the labels that are set and not read, as the node has another one.
 	Hidden []Hidden
@@ -121,9 +121,18 @@ func Join(p *workload.Pool, nodes []corev1.Node) Plan {
 		if other := node.Labels[names.LabelPool]; other != "" && other != p.Name {
 			plan.Foreign = append(plan.Foreign, Foreign{Node: node.Name, Pool: other})
 		}
-		plan.add(join(p, member, node))
+		patch := join(p, member, node)
+		plan.noteTaken(&patch, names.LabelGPUType)
+		plan.add(patch)
 	}
 	return plan
+}
+
+// noteTaken notes that a patch changes a label which the node has with another value.
+func (p *Plan) noteTaken(patch *Patch, key string) {
+	if change := patch.Labels[key]; change.Before != nil && change.After != nil {
+		p.Taken = append(p.Taken, Taken{Node: patch.Node, Key: key, Value: *change.Before, Becomes: *change.After})
+	}
 }
 
 func join(p *workload.Pool, member workload.PoolNode, node *corev1.Node) Patch {

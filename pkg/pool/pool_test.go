@@ -206,3 +206,19 @@ func mergePatch(t *testing.T, p Patch) string {
 	}
 	return string(body)
 }
+
+// TestJoinNotesTheTypesThatItChanges, and none that it gives or leaves.
+func TestJoinNotesTheTypesThatItChanges(t *testing.T) {
+	wanted := &workload.Pool{Name: "train", Nodes: []workload.PoolNode{
+		{Name: "other", GPUType: "A800-80G"}, {Name: "same", GPUType: "A100-80G"}, {Name: "none", GPUType: "A100-80G"}, {Name: "unsaid"},
+	}}
+	nodes := []corev1.Node{
+		node("other", names.LabelGPUType, "A100-80G"), node("same", names.LabelGPUType, "A100-80G"), node("none"), node("unsaid", names.LabelGPUType, "T4"),
+	}
+	want := []Taken{{Node: "other", Key: names.LabelGPUType, Value: "A100-80G", Becomes: "A800-80G"}}
+	for by, plan := range map[string]Plan{"Join": Join(wanted, nodes), "Apply": Apply(wanted, nodes)} {
+		if diff := cmp.Diff(want, plan.Taken); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", by, diff)
+		}
+	}
+}

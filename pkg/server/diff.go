@@ -76,7 +76,7 @@ func (s *Server) diff(ctx context.Context, in *diffInput) (*diffOutput, error) {
 func (s *Server) diffOne(ctx context.Context, writer *submit.Client, doc document, namespace string) (submit.Result, []string, error) {
 	switch {
 	case doc.Pool != nil:
-		result, _, err := writer.ApplyPool(ctx, doc.Pool, submit.PoolOptions{Force: true, DryRun: true})
+		result, _, err := writer.ApplyPool(ctx, doc.Pool, submit.PoolOptions{Force: true, Overwrite: true, DryRun: true})
 		return result, nil, err
 	case doc.Reservation != nil:
 		result, err := writer.ApplyReservation(ctx, doc.Reservation, submit.ReservationOptions{Now: s.options.Now(), DryRun: true})

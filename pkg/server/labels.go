@@ -265,7 +265,7 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 		note(ctx, "node/"+node+" "+key)
 		labelled, err := writer.ChangeNodes(ctx, nodes, func(nodes []corev1.Node) pool.Plan {
 			return pool.Label([]string{node}, map[string]*string{key: &in.Value}, nodes)
-		}, submit.PoolOptions{Force: in.Overwrite})
+		}, submit.PoolOptions{Overwrite: in.Overwrite})
 		if err == nil {
 			done = append(done, labelled)
 			out.Body.Success = append(out.Body.Success, node)
@@ -295,7 +295,7 @@ func (s *Server) label(ctx context.Context, change labelChange, overwrite bool) 
 	note(ctx, "node/"+change.node+" "+change.key)
 	plan, err := changeNodes(ctx, change.node, change.match.whileNode(change.node, change.key, func(nodes []corev1.Node) pool.Plan {
 		return pool.Label([]string{change.node}, map[string]*string{change.key: change.value}, nodes)
-	}), submit.PoolOptions{Force: overwrite})
+	}), submit.PoolOptions{Overwrite: overwrite})
 	if err != nil {
 		return plan, err
 	}

@@ -5,20 +5,23 @@ import (
 	"net/http"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
+	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
 // PoolItem is a pool of a list.
 type PoolItem struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	GPUTotal    int64    `json:"gpuTotal"`
-	GPUUsed     int64    `json:"gpuUsed"`
-	Unhealthy   int64    `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
-	GPUFree     int64    `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
-	GPUType     []string `json:"gpuType"`
-	Status      string   `json:"status" enum:"active,unavailable" doc:"unavailable when no node takes pods"`
-	NodeCount   int      `json:"nodeCount"`
-	ReadyNodes  int      `json:"readyNodes"`
+	Name        string             `json:"name"`
+	Description string             `json:"description"`
+	GPUTotal    int64              `json:"gpuTotal"`
+	GPUUsed     int64              `json:"gpuUsed"`
+	Unhealthy   int64              `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
+	GPUFree     int64              `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
+	GPUType     []string           `json:"gpuType"`
+	Status      string             `json:"status" enum:"active,unavailable" doc:"unavailable when no node takes pods"`
+	NodeCount   int                `json:"nodeCount"`
+	ReadyNodes  int                `json:"readyNodes"`
+	CPU         inventory.Capacity `json:"cpu" doc:"Cores of its nodes, and how many of them pods ask for"`
+	Memory      inventory.Capacity `json:"memory" doc:"Memory of its nodes, and how much of it pods ask for"`
 	// MIG are the slices of its nodes; none where no card is in MIG mode.
 	MIG []inventory.ProfileCount `json:"mig,omitempty" doc:"MIG slices, by profile"`
 	// Declared is nil for a pool without a GPUPool.
@@ -37,6 +40,9 @@ type PoolDetail struct {
 	Unhealthy   int64                    `json:"gpuUnhealthy,omitempty" doc:"GPUs that no new pod gets because they are not healthy"`
 	GPUFree     int64                    `json:"gpuFree" doc:"What new pods could get: 0 on nodes that take none, and no unhealthy GPU"`
 	GPUTypes    []string                 `json:"gpuType"`
+	CPU         inventory.Capacity       `json:"cpu" doc:"Cores of its nodes, and how many of them pods ask for"`
+	Memory      inventory.Capacity       `json:"memory" doc:"Memory of its nodes, and how much of it pods ask for"`
+	Use         usage.MachineLoad        `json:"use" doc:"How much CPU and memory its nodes use, where the cluster has a metrics-server, or why that is not known"`
 	ByType      []inventory.TypeSummary  `json:"byType" doc:"The sums for each type of GPU"`
 	SharedGPUs  *inventory.GPUs          `json:"sharedGpus,omitempty" doc:"Slots on shared GPUs"`
 	MIG         []inventory.ProfileCount `json:"mig,omitempty" doc:"MIG slices, by profile"`
@@ -119,6 +125,7 @@ func (s *Server) getPool(ctx context.Context, in *PoolRef) (*poolOutput, error) 
 	out := &poolOutput{ETagged: ETagged{poolETag(in.Pool, view.Objects.Nodes)}, Body: PoolDetail{
 		Name: item.Name, Description: item.Description, Status: item.Status, Nodes: pool.Nodes, ReadyNodes: item.ReadyNodes,
 		GPUTotal: item.GPUTotal, GPUUsed: item.GPUUsed, GPUFree: item.GPUFree, Unhealthy: item.Unhealthy, GPUTypes: item.GPUType,
+		CPU: item.CPU, Memory: item.Memory, Use: usage.ReadMachines(ctx, caller.Kubernetes.CoreV1().RESTClient()).Of(pool.Nodes),
 		ByType: orEmpty(pool.Types), SharedGPUs: pool.SharedGPUs, MIG: pool.MIG, Declared: item.Declared,
 		Jobs: []PoolJob{},
 	}}
@@ -135,7 +142,7 @@ func poolItem(pool *inventory.Pool) PoolItem {
 	item := PoolItem{
 		Name: pool.Name, Description: pool.Description,
 		GPUTotal: pool.GPUs.Allocatable, GPUUsed: pool.GPUs.Used, GPUFree: pool.GPUs.Free, Unhealthy: pool.GPUs.Unhealthy,
-		GPUType: []string{}, Status: "active", NodeCount: len(pool.Nodes), ReadyNodes: pool.ReadyNodes, MIG: pool.MIG, Declared: declaredPool(pool.Declared),
+		GPUType: []string{}, Status: "active", NodeCount: len(pool.Nodes), ReadyNodes: pool.ReadyNodes, CPU: pool.CPU, Memory: pool.Memory, MIG: pool.MIG, Declared: declaredPool(pool.Declared),
 	}
 	for _, summary := range pool.Types {
 		if summary.GPUType != "" {

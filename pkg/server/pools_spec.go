@@ -24,6 +24,7 @@ type PoolSpec struct {
 	// YAMLContent is the pool as gpuctl's YAML has it, instead of all of the above.
 	YAMLContent string `json:"yamlContent,omitempty" doc:"A document of the kind pool, as gpuctl reads it, instead of all of the above. The document itself may be the body, as application/yaml"`
 	Force       bool   `json:"force,omitempty" doc:"Take nodes out of the pools that they are in"`
+	Overwrite   bool   `json:"overwrite,omitempty" doc:"Create a pool whose nodes have other GPU types, and change them; without it that is 409 LabelConflict. PUT always changes them"`
 	DryRun      bool   `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
 }
 
@@ -115,7 +116,7 @@ func keepDefaults(wanted *workload.Pool, live names.PoolDefaults) {
 // options are those of writing a pool, with its GPUPool.
 func (spec *PoolSpec) options(wanted *workload.Pool) submit.PoolOptions {
 	return submit.PoolOptions{
-		Force: spec.Force, DryRun: spec.DryRun, Declare: wanted, TakeOver: spec.Force,
+		Force: spec.Force, Overwrite: spec.Overwrite, DryRun: spec.DryRun, Declare: wanted, TakeOver: spec.Force,
 		KeepDeclared: spec.Constraints == nil && spec.Access == nil && spec.YAMLContent == "",
 	}
 }

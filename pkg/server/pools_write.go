@@ -38,6 +38,15 @@ type PoolChanged struct {
 	Status  string `json:"status" enum:"created,updated,unchanged,deleted,valid"`
 	Message string `json:"message"`
 	Changed int    `json:"changed" doc:"Nodes that were changed"`
+	// Retyped are the nodes whose GPU type changed, by which jobs find them.
+	Retyped []RetypedNode `json:"retyped,omitempty" doc:"Nodes that had another GPU type than the pool gives them"`
+}
+
+// RetypedNode is a node that had another GPU type.
+type RetypedNode struct {
+	Node    string `json:"node"`
+	GPUType string `json:"gpuType"`
+	Was     string `json:"was"`
 }
 
 type poolChangedOutput struct {
@@ -84,7 +93,7 @@ func (s *Server) poolWriteRoutes() {
 		"Nodes of another pool are refused with 409 NodesInOtherPools, unless force is set; nodes that break what the GPUPool of that " +
 		"name asks, always, with 409 PoolConstraints, the nodes and by how much."
 	register(s, route{method: http.MethodPost, path: Root + "/pools", id: "createPool", tag: "pools", status: http.StatusCreated,
-		summary: "Create a pool of nodes", detail: "A pool that has nodes is refused with 409 AlreadyExists, unless force is set. " + whole, fails: fails,
+		summary: "Create a pool of nodes", detail: "A pool that has nodes is refused with 409 AlreadyExists, unless force is set, and nodes that have another GPU type with 409 LabelConflict, unless overwrite is. " + whole, fails: fails,
 		replies: map[int]*huma.Response{http.StatusOK: jsonReply[PoolChanged](s, "The pool is valid, and was not created")}}, s.createPool)
 	register(s, route{method: http.MethodPut, path: Root + "/pools/{poolName}", id: "updatePool", tag: "pools",
 		summary: "Make a pool exactly these nodes: others leave it", detail: whole, fails: fails}, s.updatePool)
@@ -107,12 +116,12 @@ func (s *Server) createPool(ctx context.Context, in *createPoolInput) (*poolChan
 	}
 	options := in.Body.options(wanted)
 	options.New = true
-	changed, err := s.changePool(ctx, "", always(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }), options)
+	plan, err := s.changePool(ctx, "", always(func(nodes []corev1.Node) pool.Plan { return pool.Join(wanted, nodes) }), options)
 	if err != nil {
 		return nil, err
 	}
 	out := &poolChangedOutput{Status: http.StatusCreated, Body: PoolChanged{
-		Name: wanted.Name, Status: "created", Message: messagePoolCreated, Changed: changed,
+		Name: wanted.Name, Status: "created", Message: messagePoolCreated, Changed: len(plan.Patches), Retyped: retyped(&plan),
 	}}
 	if in.Body.DryRun {
 		out.Status, out.Body.Status, out.Body.Message = http.StatusOK, "valid", messagePoolValid
@@ -128,18 +137,19 @@ func (s *Server) updatePool(ctx context.Context, in *updatePoolInput) (*poolChan
 	if err != nil {
 		return nil, err
 	}
-	changed, err := s.changePool(ctx, "", in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan { return pool.Set(wanted, nodes) }),
-		in.Body.options(wanted))
+	options := in.Body.options(wanted)
+	options.Overwrite = true
+	plan, err := s.changePool(ctx, "", in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan { return pool.Apply(wanted, nodes) }), options)
 	if err != nil {
 		return nil, err
 	}
 	out := &poolChangedOutput{Status: http.StatusOK, Body: PoolChanged{
-		Name: wanted.Name, Status: "updated", Message: messagePoolUpdated, Changed: changed,
+		Name: wanted.Name, Status: "updated", Message: messagePoolUpdated, Changed: len(plan.Patches), Retyped: retyped(&plan),
 	}}
 	switch {
 	case in.Body.DryRun:
 		out.Body.Status, out.Body.Message = "valid", messagePoolValid
-	case changed == 0:
+	case len(plan.Patches) == 0:
 		out.Body.Status, out.Body.Message = "unchanged", messagePoolSame
 	}
 	return out, nil
@@ -153,7 +163,7 @@ func (s *Server) deletePool(ctx context.Context, in *deletePoolInput) (*poolChan
 	if jobs := view.jobsUsing(in.Pool); len(jobs) > 0 && !in.Force {
 		return nil, conflict("PoolInUse", "%d jobs use pool %q: wait until they end, move them, or set force", len(jobs), in.Pool)
 	}
-	changed, err := s.changePool(ctx, "", in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan {
+	plan, err := s.changePool(ctx, "", in.whilePool(in.Pool, func(nodes []corev1.Node) pool.Plan {
 		return pool.Delete(in.Pool, nodes)
 	}), submit.PoolOptions{})
 	if err != nil {
@@ -170,12 +180,21 @@ func (s *Server) deletePool(ctx context.Context, in *deletePoolInput) (*poolChan
 	switch {
 	case err != nil:
 		return nil, err
-	case changed == 0 && !declared:
+	case len(plan.Patches) == 0 && !declared:
 		return nil, notFoundf("pool %q not found: a pool without nodes does not exist, unless there is a GPUPool of that name", in.Pool)
 	}
 	return &poolChangedOutput{Status: http.StatusOK, Body: PoolChanged{
-		Name: in.Pool, Status: "deleted", Message: messagePoolDeleted, Changed: changed,
+		Name: in.Pool, Status: "deleted", Message: messagePoolDeleted, Changed: len(plan.Patches),
 	}}, nil
+}
+
+// retyped are the nodes that a plan gives another GPU type.
+func retyped(plan *pool.Plan) []RetypedNode {
+	var out []RetypedNode
+	for _, taken := range plan.Taken {
+		out = append(out, RetypedNode{Node: taken.Node, GPUType: taken.Becomes, Was: taken.Value})
+	}
+	return out
 }
 
 // jobsUsing are the jobs of a pool that have not ended.
@@ -218,14 +237,11 @@ func (s *Server) leavePool(ctx context.Context, in *leaveInput) (*memberOutput, 
 	return out, nil
 }
 
-// changePool carries a plan out as the caller, and returns how many nodes it changed, when lists show them.
-func (s *Server) changePool(ctx context.Context, node string, plan nodePlan, opts submit.PoolOptions) (int, error) {
+// changePool carries a plan out as the caller, and returns it when lists show its nodes.
+func (s *Server) changePool(ctx context.Context, node string, plan nodePlan, opts submit.PoolOptions) (pool.Plan, error) {
 	planned, err := changeNodes(ctx, node, plan, opts)
-	if err != nil {
-		return 0, err
-	}
-	if opts.DryRun {
-		return len(planned.Patches), nil
+	if err != nil || opts.DryRun {
+		return planned, err
 	}
 	for _, patch := range planned.Patches {
 		note(ctx, "node/"+patch.Node+" pool/"+planned.Pool)
@@ -234,7 +250,7 @@ func (s *Server) changePool(ctx context.Context, node string, plan nodePlan, opt
 	if opts.Declare != nil {
 		s.awaitDeclared(ctx, opts.Declare.Name)
 	}
-	return len(planned.Patches), nil
+	return planned, nil
 }
 
 // awaitGone returns when lists show a pool no more.

@@ -41,6 +41,9 @@ type ForeignNodesError struct {
 	Leaving bool
 }
 
+// mostTaken is how many labels an error names.
+const mostTaken = 10
+
 // TakenError says that nodes have labels with other values.
 type TakenError struct{ Labels []pool.Taken }
 
@@ -48,11 +51,16 @@ func (e *TakenError) Error() string { return e.Says().String() }
 
 // Says implements [phrase.Sayer].
 func (e *TakenError) Says() phrase.Text {
-	labels := make([]phrase.Text, len(e.Labels))
-	for i, taken := range e.Labels {
+	labels := make([]phrase.Text, min(len(e.Labels), mostTaken))
+	for i := range labels {
+		taken := &e.Labels[i]
 		labels[i] = phrase.Of("node %s has %s=%s", taken.Node, taken.Key, taken.Value)
 	}
-	return phrase.Join(labels, phrase.Of(", "))
+	out := phrase.Join(labels, phrase.Of(", "))
+	if over := len(e.Labels) - mostTaken; over > 0 {
+		out = out.And(", and %d more", over)
+	}
+	return out
 }
 
 func (e *ForeignNodesError) Error() string { return e.Says().String() }
@@ -88,8 +96,10 @@ const planAttempts = 5
 
 // PoolOptions say how to change a pool.
 type PoolOptions struct {
-	// Force takes nodes out of the pools that they are in, and overwrites labels.
+	// Force takes nodes out of the pools that they are in.
 	Force bool
+	// Overwrite changes labels that nodes have with another value: their GPU types, where a pool names them.
+	Overwrite bool
 	// DryRun checks on the server, and changes nothing.
 	DryRun bool
 	// New says that no node may be in the pool yet, unless it is forced.
@@ -106,7 +116,7 @@ type PoolOptions struct {
 type PoolPlan = func([]corev1.Node) pool.Plan
 
 // LabelNodes sets labels of nodes, and removes those whose value is nil: of all the nodes or of none. Labels that a node
-// has with another value are a [TakenError], unless the options force it.
+// has with another value are a [TakenError], unless the options overwrite them.
 func (c *Client) LabelNodes(
 	ctx context.Context, nodeNames []string, labels map[string]*string, opts PoolOptions,
 ) (pool.Plan, error) {
@@ -212,17 +222,19 @@ func (c *Client) ApplyPool(ctx context.Context, p *workload.Pool, opts PoolOptio
 
 func checkPlan(plan pool.Plan, nodes []corev1.Node, opts PoolOptions) error {
 	force := opts.Force
+	var members []string
+	if opts.New && !force {
+		members = pool.Members(plan.Pool, nodes)
+	}
 	switch {
 	case len(plan.Missing) > 0:
 		return &MissingNodesError{Pool: plan.Pool, Nodes: plan.Missing}
 	case len(plan.Foreign) > 0 && (plan.Leaving || !force):
 		return &ForeignNodesError{Pool: plan.Pool, Nodes: plan.Foreign, Leaving: plan.Leaving}
-	case len(plan.Taken) > 0 && !force:
+	case len(members) > 0:
+		return &PoolExistsError{Pool: plan.Pool, Nodes: len(members)}
+	case len(plan.Taken) > 0 && !opts.Overwrite:
 		return &TakenError{Labels: plan.Taken}
-	case opts.New && !force:
-		if members := pool.Members(plan.Pool, nodes); len(members) > 0 {
-			return &PoolExistsError{Pool: plan.Pool, Nodes: len(members)}
-		}
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func TestNodesThatAPoolDoesNotTake(t *testing.T) {
 		"one that is in it, and wrong already":    {[]corev1.Node{node("a", "train", "T4"), node("b", "", "A100")}, join(workload.PoolNode{Name: "a"}, workload.PoolNode{Name: "b"}), nil, nil},
 		"one that leaves":                         {[]corev1.Node{node("a", "train", "T4")}, func(all []corev1.Node) pool.Plan { return pool.Leave("train", []string{"a"}, all) }, nil, nil},
 		"one that leaves while another joins": {[]corev1.Node{node("a", "train", "T4"), node("b", "", "A100")}, func(all []corev1.Node) pool.Plan {
-			return pool.Set(&workload.Pool{Name: "train", Nodes: []workload.PoolNode{{Name: "b"}}}, all)
+			return pool.Apply(&workload.Pool{Name: "train", Nodes: []workload.PoolNode{{Name: "b"}}}, all)
 		}, nil, nil},
 		"one that the file names and does not change, and the pool asks more": {
 			nodes: []corev1.Node{node("a", "train", "T4")}, plan: join(workload.PoolNode{Name: "a"}), want: []string{"a"}, was: &names.GPUPool{},

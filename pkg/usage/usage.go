@@ -106,6 +106,8 @@ type Node struct {
 	// MIG counts the MIG slices of the node, by profile.
 	MIG []inventory.ProfileCount `json:"mig,omitempty"`
 	Load
+
+	cpu, memory inventory.Capacity
 }
 
 // Pool is the GPUs of a pool. JSON keys are a contract.
@@ -116,6 +118,12 @@ type Pool struct {
 	// MIG counts the MIG slices of its nodes, by profile.
 	MIG []inventory.ProfileCount `json:"mig,omitempty"`
 	Load
+	// CPU and Memory are those of its nodes with GPUs, and what pods ask of them; Use is how much of it they use, nil where it was not asked for.
+	CPU    inventory.Capacity `json:"cpu"`
+	Memory inventory.Capacity `json:"memory"`
+	Use    *MachineLoad       `json:"use,omitempty"`
+
+	nodes []string
 }
 
 // Job is what a job holds. JSON keys are a contract.
@@ -179,6 +187,7 @@ func buildNode(judged *fit.Node, cards []GPU) Node {
 		Name: node.Name, Pool: gpu.PoolOf(node), GPUType: gpu.TypeOf(node), Schedulable: fit.IsOpen(node), Load: meanOf(cards),
 	}
 	out.GPUs = int64(len(cards))
+	out.cpu, out.memory = capacityOf(judged, corev1.ResourceCPU), capacityOf(judged, corev1.ResourceMemory)
 	for _, card := range cards {
 		out.Cells = append(out.Cells, card.State)
 		if len(card.Holders) > 0 || card.State == Held {
@@ -193,6 +202,22 @@ func buildNode(judged *fit.Node, cards []GPU) Node {
 		out.Free = min(slot.WholeCards(out.Free), out.GPUs-out.Used)
 	}
 	return out
+}
+
+// capacityOf is how much a node has of a resource, and how much of it pods ask for.
+func capacityOf(node *fit.Node, name corev1.ResourceName) inventory.Capacity {
+	allocatable := node.Object.Status.Allocatable[name]
+	requested := allocatable.DeepCopy()
+	requested.Sub(node.Free[name])
+	return inventory.Capacity{Allocatable: allocatable.DeepCopy(), Requested: requested}
+}
+
+// WithMachines fills in how much CPU and memory the nodes of pools use.
+func (u *Usage) WithMachines(machines Machines) {
+	for i := range u.Pools {
+		load := machines.Of(u.Pools[i].nodes)
+		u.Pools[i].Use = &load
+	}
 }
 
 // freeOf is how many cards a new pod could get: whole ones, or on a node that only shares its cards those which nobody
@@ -210,7 +235,10 @@ func buildPools(nodes []Node, cards []GPU) []Pool {
 		if byName[node.Pool] == nil {
 			byName[node.Pool] = &Pool{Name: node.Pool}
 		}
-		byName[node.Pool].Nodes++
+		pool := byName[node.Pool]
+		pool.Nodes++
+		pool.nodes = append(pool.nodes, node.Name)
+		pool.CPU, pool.Memory = pool.CPU.Plus(node.cpu), pool.Memory.Plus(node.memory)
 		byName[node.Pool].add(node.Count)
 		byName[node.Pool].MIG = inventory.AddProfiles(byName[node.Pool].MIG, node.MIG)
 	}

@@ -213,6 +213,8 @@ func TestWhatIsShown(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(now)
 	collector := &Collector{Reader: reader, Clock: clock}
 	want := `
+gpu_controller_cpu_cores{pool="a",state="allocatable"} 128
+gpu_controller_cpu_cores{pool="a",state="requested"} 1
 gpu_controller_foreign_pods{} 0
 gpu_controller_gangs{state="torn"} 0
 gpu_controller_gangs{state="waiting"} 0
@@ -230,6 +232,8 @@ gpu_controller_gpus{gpu_type="A",pool="a",state="allocatable"} 8
 gpu_controller_gpus{gpu_type="A",pool="a",state="free"} 5
 gpu_controller_gpus{gpu_type="A",pool="a",state="held"} 3
 gpu_controller_gpus{gpu_type="A",pool="a",state="unhealthy"} 0
+gpu_controller_memory_bytes{pool="a",state="allocatable"} 1.099511627776e+12
+gpu_controller_memory_bytes{pool="a",state="requested"} 1.073741824e+09
 gpu_controller_overpromised_gpus{pool="a"} 0
 gpu_controller_pending_gpus{cause="CPUShort",pool="a"} 8
 gpu_controller_pending_oldest_seconds{cause="CPUShort",pool="a"} 120

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
 const (
@@ -31,6 +32,9 @@ var (
 	sets = desc("gpu_sets", "How many pods of so many GPUs could start in a pool, one node at a time: free, now; all, if nothing ran.",
 		"pool", "size", "state")
 
+	cpu = desc("cpu_cores", "CPU of the nodes of a pool, in cores: allocatable, and requested by pods.", "pool", "state")
+	ram = desc("memory_bytes", "Memory of the nodes of a pool: allocatable, and requested by pods.", "pool", "state")
+
 	pendingPods   = desc("pending_pods", "Pods that wait for GPUs, by the pool and the cause that gpuctl why tells.", "pool", "cause")
 	pendingGPUs   = desc("pending_gpus", "GPUs that pods wait for, by pool and cause.", "pool", "cause")
 	pendingOldest = desc("pending_oldest_seconds", "How long ago the oldest pod that waits for GPUs was created, by pool and cause.", "pool", "cause")
@@ -47,7 +51,7 @@ var (
 		"scheduler's name.")
 	overpromised = desc("overpromised_gpus", "GPUs of the nodes of a pool that pods were promised beyond those that each node has.", "pool")
 
-	all = []*prometheus.Desc{gpus, sets, pendingPods, pendingGPUs, pendingOldest, gangs, gangsOldest, spotMachines, spotProblem,
+	all = []*prometheus.Desc{gpus, sets, cpu, ram, pendingPods, pendingGPUs, pendingOldest, gangs, gangsOldest, spotMachines, spotProblem,
 		foreignPods, overpromised}
 )
 
@@ -125,6 +129,10 @@ func (n *Numbers) tell(tell func(*prometheus.Desc, float64, ...string)) {
 			tell(gpus, float64(sum.Used), name, of, "held")
 			tell(gpus, float64(sum.Free), name, of, "free")
 			tell(gpus, float64(sum.Unhealthy), name, of, "unhealthy")
+		}
+		for of, sum := range map[*prometheus.Desc]inventory.Capacity{cpu: pool.CPU, ram: pool.Memory} {
+			tell(of, sum.Allocatable.AsApproximateFloat64(), name, "allocatable")
+			tell(of, sum.Requested.AsApproximateFloat64(), name, "requested")
 		}
 		for _, size := range setSizes {
 			tell(sets, float64(pool.FreeSets[size]), name, fmt.Sprint(size), "free")

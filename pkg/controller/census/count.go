@@ -66,6 +66,8 @@ type Pool struct {
 	GPUs map[string]inventory.GPUs
 	// FreeSets is how many pods of so many GPUs could start, one node at a time, and Sets how many could if nothing ran.
 	FreeSets, Sets map[int64]int64
+	// CPU and Memory are those of its nodes, and what pods ask of them.
+	CPU, Memory inventory.Capacity
 }
 
 // Waiting is what pods that wait have in common.
@@ -191,6 +193,7 @@ func (n *Numbers) add(name, of string, node *inventory.Node) {
 	held := node.GPUs
 	held.Used = heldOn(node)
 	pool.GPUs[of] = pool.GPUs[of].Plus(held)
+	pool.CPU, pool.Memory = pool.CPU.Plus(node.CPU), pool.Memory.Plus(node.Memory)
 	for _, size := range setSizes {
 		pool.FreeSets[size] = amounts.Add(pool.FreeSets[size], node.GPUs.Free/size)
 		pool.Sets[size] = amounts.Add(pool.Sets[size], node.GPUs.Allocatable/size)

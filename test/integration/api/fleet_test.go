@@ -56,6 +56,20 @@ func TestLabelsWithASlash(t *testing.T) {
 		body: map[string]any{"key": "kubernetes.io/os", "value": "plan9", "overwrite": true}})
 }
 
+// aGPUTypeIsNotChangedWithoutAWord of who makes a pool; PUT changes it, and says so.
+func (a *api) aGPUTypeIsNotChangedWithoutAWord(pools string) {
+	a.Helper()
+	body := map[string]any{"name": "infer", "nodes": []string{"node-3"}, "gpuType": []string{"L40S"}, "force": true}
+	refused := a.want(http.StatusConflict, request{method: http.MethodPost, path: pools, user: admin, body: body})
+	a.same("another type", map[string]any{"code": "LabelConflict", "error": "node node-3 has g8s.host/gpu-type=L4"}, only(refused, "code", "error"))
+	body["overwrite"] = true
+	retyped := []any{map[string]any{"node": "node-3", "gpuType": "L40S", "was": "L4"}}
+	a.same("with a word", retyped, a.want(http.StatusCreated, request{method: http.MethodPost, path: pools, user: admin, body: body})["retyped"])
+	back := a.want(http.StatusOK, request{method: http.MethodPut, path: pools + "/infer", user: admin,
+		body: map[string]any{"nodes": []string{"node-3"}, "gpuType": []string{"L4"}, "description": "serving"}})
+	a.same("by PUT", []any{map[string]any{"node": "node-3", "gpuType": "L4", "was": "L40S"}}, back["retyped"])
+}
+
 // TestAPoolIsItsNodes creates, changes and deletes one, and takes nothing from others by accident.
 func TestAPoolIsItsNodes(t *testing.T) {
 	a := start(t, server.Options{})
@@ -66,8 +80,14 @@ func TestAPoolIsItsNodes(t *testing.T) {
 	pool := a.want(http.StatusOK, request{path: pools + "/infer", user: member})
 	a.same("the pool", map[string]any{"nodes": []any{"node-3"}, "gpuTotal": 4.0, "description": "serving", "gpuType": []any{"L4"}},
 		only(pool, "nodes", "gpuTotal", "description", "gpuType"))
+	cpu, _ := pool["cpu"].(map[string]any)
+	use, _ := pool["use"].(map[string]any)
+	if cpu["allocatable"] == nil || cpu["requested"] == nil || use["unmeasured"] != "the cluster has no metrics-server (metrics.k8s.io)" {
+		t.Errorf("the pool's CPU is %v, and in use is %v", cpu, use)
+	}
 	again := a.want(http.StatusConflict, request{method: http.MethodPost, path: pools, user: admin, body: body})
 	a.same("created again", map[string]any{"code": "AlreadyExists", "error": `pool "infer" already exists, with 1 node`}, only(again, "code", "error"))
+	a.aGPUTypeIsNotChangedWithoutAWord(pools)
 	stolen := a.want(http.StatusConflict, request{method: http.MethodPut, path: pools + "/infer", user: admin,
 		body: map[string]any{"nodes": []string{"node-3", "node-1"}}})
 	a.same("a node of another pool", "NodesInOtherPools", stolen["code"])

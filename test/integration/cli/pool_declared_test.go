@@ -107,7 +107,7 @@ func TestAPoolRefusesNodesThatBreakItsConstraints(t *testing.T) {
 	}
 	s.expect(4, why, declaredPool(pool, "", good, bad), "create", "-f", "-", "--force")
 	s.expect(4, why, declaredPool(pool, asks, good, bad), "apply", "-f", "-")
-	s.expect(4, "its gpu-type is T4-16G", fmt.Sprintf("kind: pool\nmetadata: {name: %s}\nnodes: {%s: {gpu-type: T4-16G}}\n", pool, good), "create", "-f", "-", "--force")
+	s.expect(4, "its gpu-type is T4-16G", fmt.Sprintf("kind: pool\nmetadata: {name: %s}\nnodes: {%s: {gpu-type: T4-16G}}\n", pool, good), "create", "-f", "-", "--force", "--overwrite")
 	if s.label(bad, names.LabelPool) != "" {
 		t.Error("the node is in the pool that refused it")
 	}

@@ -57,6 +57,29 @@ func TestPoolLifecycle(t *testing.T) {
 	s.expect(3, "", s.pool("train"), "delete", "-f", "-")
 }
 
+// TestAGPUTypeIsNotChangedWithoutAWord: create asks for --overwrite, and apply says what it changes.
+func TestAGPUTypeIsNotChangedWithoutAWord(t *testing.T) {
+	s := newSession(t)
+	first, second := s.namespace+"-1", s.namespace+"-2"
+	s.node(first, map[string]string{names.LabelGPUType: "T4"})
+	s.node(second, nil)
+	refused := s.expect(4, "node "+first+" has g8s.host/gpu-type=T4", s.pool("typed"), "create", "-f", "-", "--force")
+	if !strings.Contains(refused.stderr, "--overwrite") || s.label(first, names.LabelGPUType) != "T4" || s.label(second, names.LabelPool) != "" {
+		t.Errorf("refused, %s has type %q, and %s is in pool %q: %s", first, s.label(first, names.LabelGPUType), second, s.label(second, names.LabelPool), refused.stderr)
+	}
+	const changed = " (A100-80G, was T4)"
+	s.expect(0, "would change the GPU type of 1 node: "+first+changed, s.pool("typed"), "create", "-f", "-", "--overwrite", "--dry-run=server")
+	s.expect(0, "note: pool typed changes the GPU type of 1 node: "+first+changed, s.pool("typed"), "create", "-f", "-", "--overwrite")
+	s.expect(0, "changes the GPU type of 1 node: "+first+" (L40S, was A100-80G)", strings.Replace(s.pool("typed"), "A100-80G", "L40S", 1), "apply", "-f", "-")
+	if got := s.label(first, names.LabelGPUType); got != "L40S" {
+		t.Errorf("%s has GPU type %q, want L40S", first, got)
+	}
+	again := s.expect(0, "", strings.Replace(s.pool("typed"), "A100-80G", "L40S", 1), "apply", "-f", "-")
+	if strings.Contains(again.stderr, "GPU type") {
+		t.Errorf("nothing changes, and it says %s", again.stderr)
+	}
+}
+
 func TestAPoolInUseIsNotDeleted(t *testing.T) {
 	s := newSession(t)
 	s.node(s.namespace+"-1", map[string]string{names.LabelPool: "busy"})
@@ -71,7 +94,7 @@ func TestAPoolIsTakenBackWhenANodeIsRefused(t *testing.T) {
 	s.node(first, map[string]string{names.LabelGPUType: "old"})
 	s.node(second, nil)
 	s.forbidChangesOf(second)
-	s.expect(2, "got back what they had", s.pool("train"), "create", "-f", "-")
+	s.expect(2, "got back what they had", s.pool("train"), "create", "-f", "-", "--overwrite")
 	if got := s.label(first, names.LabelPool); got != "" {
 		t.Errorf("%s is in pool %q, want none", first, got)
 	}

@@ -384,6 +384,9 @@ type CreatePoolInputBody struct {
 	// Nodes A pool is its nodes: without any it does not exist
 	Nodes *[]string `json:"nodes,omitempty"`
 
+	// Overwrite Create a pool whose nodes have other GPU types, and change them; without it that is 409 LabelConflict. PUT always changes them
+	Overwrite *bool `json:"overwrite,omitempty"`
+
 	// YamlContent A document of the kind pool, as gpuctl reads it, instead of all of the above. The document itself may be the body, as application/yaml
 	YamlContent *string `json:"yamlContent,omitempty"`
 }
@@ -817,6 +820,12 @@ type HoursSum struct {
 type InventoryAskedProfile struct {
 	Count   int64  `json:"count"`
 	Profile string `json:"profile"`
+}
+
+// InventoryCapacity defines model for InventoryCapacity.
+type InventoryCapacity struct {
+	Allocatable Quantity `json:"allocatable"`
+	Requested   Quantity `json:"requested"`
 }
 
 // InventoryContainer defines model for InventoryContainer.
@@ -1695,9 +1704,12 @@ type PoolAdviceOption struct {
 // PoolChanged defines model for PoolChanged.
 type PoolChanged struct {
 	// Changed Nodes that were changed
-	Changed int64             `json:"changed"`
-	Message string            `json:"message"`
-	Name    string            `json:"name"`
+	Changed int64  `json:"changed"`
+	Message string `json:"message"`
+	Name    string `json:"name"`
+
+	// Retyped Nodes that had another GPU type than the pool gives them
+	Retyped *[]RetypedNode    `json:"retyped,omitempty"`
 	Status  PoolChangedStatus `json:"status"`
 }
 
@@ -1741,6 +1753,7 @@ type PoolConstraints struct {
 type PoolDetail struct {
 	// ByType The sums for each type of GPU
 	ByType      []InventoryTypeSummary `json:"byType"`
+	Cpu         InventoryCapacity      `json:"cpu"`
 	Description string                 `json:"description"`
 
 	// GpuFree What new pods could get: 0 on nodes that take none, and no unhealthy GPU
@@ -1754,7 +1767,8 @@ type PoolDetail struct {
 	GpuUsed      int64  `json:"gpuUsed"`
 
 	// Jobs Jobs of the pool that you may see
-	Jobs []PoolJob `json:"jobs"`
+	Jobs   []PoolJob         `json:"jobs"`
+	Memory InventoryCapacity `json:"memory"`
 
 	// Mig MIG slices, by profile
 	Mig        *[]InventoryProfileCount `json:"mig,omitempty"`
@@ -1765,6 +1779,7 @@ type PoolDetail struct {
 
 	// Status unavailable when no node takes pods
 	Status PoolDetailStatus `json:"status"`
+	Use    UsageMachineLoad `json:"use"`
 }
 
 // PoolDetailStatus unavailable when no node takes pods
@@ -1772,7 +1787,8 @@ type PoolDetailStatus string
 
 // PoolItem defines model for PoolItem.
 type PoolItem struct {
-	Description string `json:"description"`
+	Cpu         InventoryCapacity `json:"cpu"`
+	Description string            `json:"description"`
 
 	// GpuFree What new pods could get: 0 on nodes that take none, and no unhealthy GPU
 	GpuFree  int64         `json:"gpuFree"`
@@ -1781,8 +1797,9 @@ type PoolItem struct {
 	GpuType  []string      `json:"gpuType"`
 
 	// GpuUnhealthy GPUs that no new pod gets because they are not healthy
-	GpuUnhealthy *int64 `json:"gpuUnhealthy,omitempty"`
-	GpuUsed      int64  `json:"gpuUsed"`
+	GpuUnhealthy *int64            `json:"gpuUnhealthy,omitempty"`
+	GpuUsed      int64             `json:"gpuUsed"`
+	Memory       InventoryCapacity `json:"memory"`
 
 	// Mig MIG slices, by profile
 	Mig        *[]InventoryProfileCount `json:"mig,omitempty"`
@@ -1824,6 +1841,9 @@ type PoolSpec struct {
 	// Nodes A pool is its nodes: without any it does not exist
 	Nodes *[]string `json:"nodes,omitempty"`
 
+	// Overwrite Create a pool whose nodes have other GPU types, and change them; without it that is 409 LabelConflict. PUT always changes them
+	Overwrite *bool `json:"overwrite,omitempty"`
+
 	// YamlContent A document of the kind pool, as gpuctl reads it, instead of all of the above. The document itself may be the body, as application/yaml
 	YamlContent *string `json:"yamlContent,omitempty"`
 }
@@ -1856,6 +1876,9 @@ type PresetList struct {
 	// Total How many items match, on all pages
 	Total int64 `json:"total"`
 }
+
+// Quantity defines model for Quantity.
+type Quantity = map[string]interface{}
 
 // QueueEntry defines model for QueueEntry.
 type QueueEntry struct {
@@ -2011,6 +2034,13 @@ type ReservationWritten struct {
 // ReservationWrittenStatus defines model for ReservationWritten.Status.
 type ReservationWrittenStatus string
 
+// RetypedNode defines model for RetypedNode.
+type RetypedNode struct {
+	GpuType string `json:"gpuType"`
+	Node    string `json:"node"`
+	Was     string `json:"was"`
+}
+
 // Rule defines model for Rule.
 type Rule struct {
 	ApiGroups *[]string `json:"apiGroups,omitempty"`
@@ -2077,6 +2107,14 @@ type UsageHolder struct {
 	Job       *string `json:"job,omitempty"`
 	Namespace string  `json:"namespace"`
 	Pod       string  `json:"pod"`
+}
+
+// UsageMachineLoad defines model for UsageMachineLoad.
+type UsageMachineLoad struct {
+	Cpu           Quantity `json:"cpu"`
+	MeasuredNodes int64    `json:"measuredNodes"`
+	Memory        Quantity `json:"memory"`
+	Unmeasured    *string  `json:"unmeasured,omitempty"`
 }
 
 // ValidateInputBody defines model for ValidateInputBody.

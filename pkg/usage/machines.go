@@ -1,0 +1,100 @@
+package usage
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/rest"
+
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// Machines are how much CPU and memory nodes use, as metrics-server measures it.
+type Machines struct {
+	nodes map[string]corev1.ResourceList
+	// unmeasured says why nothing is known.
+	unmeasured phrase.Text
+}
+
+// MachineLoad is how much CPU and memory some nodes use. JSON keys are a contract.
+type MachineLoad struct {
+	// CPU and Memory are nil where no node was measured.
+	CPU    *resource.Quantity `json:"cpu"`
+	Memory *resource.Quantity `json:"memory"`
+	// Measured is of how many nodes that is the sum.
+	Measured int `json:"measuredNodes"`
+	// Unmeasured says why nothing was measured, "" where something was.
+	Unmeasured string `json:"unmeasured,omitempty"`
+
+	says phrase.Text
+}
+
+// Says is why nothing was measured, in every language.
+func (l *MachineLoad) Says() phrase.Text { return l.says }
+
+// machinePatience is how long metrics-server may take.
+const machinePatience = 3 * time.Second
+
+// nodeMetrics is what the API metrics.k8s.io tells of nodes, as far as it is read.
+type nodeMetrics struct {
+	Items []struct {
+		Metadata struct{ Name string }
+		Usage    corev1.ResourceList
+	}
+}
+
+// ReadMachines asks metrics.k8s.io, which metrics-server serves, or an adapter of Prometheus. That it does not answer is no error: then
+// nothing is known, and why is said.
+func ReadMachines(ctx context.Context, api rest.Interface) Machines {
+	ctx, cancel := context.WithTimeout(ctx, machinePatience)
+	defer cancel()
+	body, err := api.Get().AbsPath("/apis/metrics.k8s.io/v1beta1/nodes").DoRaw(ctx)
+	var read nodeMetrics
+	if err == nil {
+		err = json.Unmarshal(body, &read)
+	}
+	if err != nil {
+		return Machines{unmeasured: whyUnmeasured(err)}
+	}
+	out := Machines{nodes: make(map[string]corev1.ResourceList, len(read.Items)), unmeasured: phrase.Of("metrics-server tells nothing of its nodes")}
+	for _, item := range read.Items {
+		out.nodes[item.Metadata.Name] = item.Usage
+	}
+	return out
+}
+
+func whyUnmeasured(err error) phrase.Text {
+	switch {
+	case apierrors.IsNotFound(err):
+		return phrase.Of("the cluster has no metrics-server (metrics.k8s.io)")
+	case apierrors.IsForbidden(err):
+		return phrase.Of("you may not list nodes of metrics.k8s.io")
+	}
+	return phrase.Of("metrics-server (metrics.k8s.io) does not answer: %w", err)
+}
+
+// Of is how much the named nodes use.
+func (m Machines) Of(nodes []string) MachineLoad {
+	var cpu, memory resource.Quantity
+	out := MachineLoad{}
+	for _, name := range nodes {
+		used, ok := m.nodes[name]
+		if !ok {
+			continue
+		}
+		cpu.Add(*used.Cpu())
+		memory.Add(*used.Memory())
+		out.Measured++
+	}
+	if out.Measured == 0 {
+		out.says = m.unmeasured
+		out.Unmeasured = out.says.String()
+		return out
+	}
+	out.CPU, out.Memory = &cpu, &memory
+	return out
+}
