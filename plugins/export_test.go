@@ -18,7 +18,7 @@ const ManyNodes = manyNodes
 
 // TakeTurns has the namespaces of a scheduler take turns by a clock of the test.
 func TakeTurns(sched *scheduler.Scheduler, now func() time.Time) nextPod {
-	t := turnsOf(sched, sched.SchedulingQueue, sched.NextPod)
+	t := turnsOf(sched)
 	t.now = now
 	return inTurns(t, sched.NextPod, func(next nextPod) nextPod { return next })
 }

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,7 @@ const mostGone = 8
 // so it is of all where none has used more than the others. The loop has them to itself.
 type turns struct {
 	pop   nextPod
-	line  queue.SchedulingQueue
+	line  *orderedQueue
 	gangs *coscheduling.Plugin
 	now   func() time.Time
 	share fair.Turns
@@ -35,11 +36,40 @@ type turns struct {
 	began time.Time
 }
 
-// turnsOf are those of a scheduler, nil for one whose pods are not sorted by Coscheduling. line is the queue as kube-scheduler made it.
-func turnsOf(sched *scheduler.Scheduler, line queue.SchedulingQueue, pop nextPod) *turns {
+// orderedQueue has what is heard of pods that wait, and what turns do with them, happen one after the other.
+type orderedQueue struct {
+	queue.SchedulingQueue
+	mu sync.RWMutex // locked by turns: what is heard of two pods may happen at once
+}
+
+// Add implements queue.SchedulingQueue.
+func (q *orderedQueue) Add(logger klog.Logger, pod *corev1.Pod) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	q.SchedulingQueue.Add(logger, pod)
+}
+
+// Update implements queue.SchedulingQueue.
+func (q *orderedQueue) Update(logger klog.Logger, before, pod *corev1.Pod) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	q.SchedulingQueue.Update(logger, before, pod)
+}
+
+// Delete implements queue.SchedulingQueue.
+func (q *orderedQueue) Delete(pod *corev1.Pod) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	q.SchedulingQueue.Delete(pod)
+}
+
+// turnsOf are those of a scheduler, nil for one whose pods are not sorted by Coscheduling. It is called before anything else wraps the queue.
+func turnsOf(sched *scheduler.Scheduler) *turns {
 	for _, profile := range sched.Profiles {
 		if _, gangs := preemptionsOf(profile); gangs != nil && sorts(profile) {
-			return &turns{pop: pop, line: line, gangs: gangs, now: time.Now} // all profiles sort alike
+			line := &orderedQueue{SchedulingQueue: sched.SchedulingQueue}
+			sched.SchedulingQueue = line
+			return &turns{pop: sched.NextPod, line: line, gangs: gangs, now: time.Now} // all profiles sort alike
 		}
 	}
 	return nil
@@ -127,8 +157,11 @@ func (t *turns) choose() *corev1.Pod {
 }
 
 // replace puts a copy of a pod in its place in the queue, as the informers have it now, and sorts it anew: under one lock of the queue, so
-// that this never compares anything of a pod that changes beside. It returns the copy, nil for a pod that is not there any more.
+// that this never compares anything of a pod that changes beside. It returns the copy, nil for a pod that is not there any more. The queue
+// takes a pod that it does not know for new, so it must not hear meanwhile that this one has gone.
 func (t *turns) replace(logger klog.Logger, pod *corev1.Pod, call bool) *corev1.Pod {
+	t.line.mu.Lock()
+	defer t.line.mu.Unlock()
 	current := t.gangs.Waiting(pod)
 	if _, queued := t.line.GetPod(pod.Name, pod.Namespace); !queued || current == nil {
 		return nil
@@ -137,6 +170,6 @@ func (t *turns) replace(logger klog.Logger, pod *corev1.Pod, call bool) *corev1.
 	if call {
 		t.gangs.Call(&copied)
 	}
-	t.line.Update(logger, current, &copied)
+	t.line.SchedulingQueue.Update(logger, current, &copied)
 	return &copied
 }

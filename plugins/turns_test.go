@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
@@ -174,6 +175,54 @@ func (l *loop) forgets(pod *corev1.Pod) {
 	pods := l.scheduler.Profiles[names.SchedulerName].SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer()
 	if err := pods.Delete(pod); err != nil {
 		l.t.Fatal(err)
+	}
+}
+
+// leaving has a pod that the queue is asked for leave in that moment, once.
+type leaving struct {
+	queue.SchedulingQueue
+	name string
+	told func()
+}
+
+func (l *leaving) GetPod(name, namespace string) (*framework.QueuedPodInfo, bool) {
+	info, ok := l.SchedulingQueue.GetPod(name, namespace)
+	if told := l.told; name == l.name && told != nil {
+		l.told = nil
+		told()
+	}
+	return info, ok
+}
+
+// TestAPodThatLeavesInItsTurn is not tried after the queue has heard of it, which may be in the moment in which the pod is called.
+func TestAPodThatLeavesInItsTurn(t *testing.T) {
+	l := &loop{cluster: newCluster(t, gpuNode("a", "pcie")), costs: map[string]time.Duration{"dear": time.Second}, now: time.Now()}
+	line := &leaving{SchedulingQueue: l.scheduler.SchedulingQueue, name: "x"}
+	l.scheduler.SchedulingQueue = line
+	l.take = plugins.TakeTurns(l.scheduler, func() time.Time { return l.now })
+	l.comes("dear/1")
+	l.comes("dear/2")
+	l.tries()
+	gone, heard, before := l.comes("cheap/x"), make(chan struct{}), false
+	line.told = func() {
+		go func() {
+			defer close(heard)
+			l.forgets(gone)
+			l.scheduler.SchedulingQueue.Delete(gone)
+		}()
+		select { // at once, or when the pod has been called
+		case <-heard:
+			before = true
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	info, err := l.take(klog.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-heard
+	if before && info.Pod.Name == "x" {
+		t.Error("the pod is tried, and the queue had heard that it is deleted")
 	}
 }
 

@@ -40,7 +40,7 @@ type Options struct {
 // for a node that is kept from them is tried when that ends. Between
 // nodes of equal score it is not chance that decides, so that what the scheduler did can be done again.
 func Wrap(sched *scheduler.Scheduler, options Options) {
-	turns := turnsOf(sched, sched.SchedulingQueue, sched.NextPod)
+	turns := turnsOf(sched)
 	if options.Attempts != nil {
 		watchRevision(sched, &options.Attempts.Seen)
 	}
