@@ -76,8 +76,8 @@ func (v *View) Inventory() gpu.Inventory {
 	for i := range v.Fleet.Cards {
 		card := &v.Fleet.Cards[i]
 		told := gpu.Card{
-			UUID: card.UUID, Index: card.Index, MemoryMiB: card.MemoryMiB, Product: productName(card), NUMANode: card.NUMANode, PCIeSwitch: card.PCIeSwitch,
-			Health: v.Health[card.UUID],
+			UUID: card.UUID, Index: card.Index, MemoryMiB: card.MemoryMiB, ReservedMiB: card.ReservedMiB, Product: productName(card), NUMANode: card.NUMANode,
+			PCIeSwitch: card.PCIeSwitch, Health: v.Health[card.UUID],
 		}
 		if card.MIG {
 			inventory.Sliced = append(inventory.Sliced, gpu.SlicedCard{Card: told, Slices: slicesOf(card)})

@@ -73,13 +73,13 @@ func newCluster(facts *Facts, limits Limits) *cluster {
 	return c
 }
 
-// cardMemory is the memory of the first card of a node in MiB, 0 where that is unknown.
+// cardMemory is what shares can hold of the first card of a node in MiB, 0 where that is unknown.
 func cardMemory(node *corev1.Node) int64 {
 	inventory, _ := gpu.InventoryOf(node) // what is known of it does
 	if len(inventory.Cards) == 0 {
 		return 0
 	}
-	return inventory.Cards[0].MemoryMiB
+	return inventory.Cards[0].ShareableMiB()
 }
 
 // meet makes a pod known.

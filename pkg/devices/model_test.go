@@ -97,8 +97,9 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(3, 5)), store: cache.NewStore(cache.MetaNamespaceKeyFunc)}
 	for i := range 3 {
 		m := &machine{name: fmt.Sprintf("n%d", i), reported: true, up: true}
+		reserved := []int64{640, 0, 2000, 24576, 90000, 512}
 		for card, memory := range []int64{46068, 81920, 81920, 24576, 46068, 81920}[:4+i] {
-			m.cards = append(m.cards, gpu.Card{UUID: fmt.Sprintf("GPU-%d-%d", i, card), Index: card, MemoryMiB: memory, Health: gpu.Healthy})
+			m.cards = append(m.cards, gpu.Card{UUID: fmt.Sprintf("GPU-%d-%d", i, card), Index: card, MemoryMiB: memory, ReservedMiB: &reserved[card], Health: gpu.Healthy})
 		}
 		w.machines = append(w.machines, m)
 	}

@@ -71,6 +71,14 @@ func (m *machine) memory(card int) int64 {
 	return m.cards[card].MemoryMiB
 }
 
+// shareable tells what shares can hold of a card, which is nothing where the driver is said to keep more than there is.
+func (m *machine) shareable(card int) int64 {
+	if !m.reported {
+		return 0
+	}
+	return m.cards[card].MemoryMiB - *m.cards[card].ReservedMiB
+}
+
 // count adds up all pods of a machine.
 func (m *machine) count() count {
 	c := count{whole: map[string]int{}, mib: map[string]int64{}}
@@ -126,7 +134,7 @@ func (m *machine) fits(d *gpu.Demand) bool {
 		if !m.healthy(card) || m.memory(card) < d.MemoryMinMiB || c.whole[uuid] > 0 {
 			continue
 		}
-		roomy := m.memory(card)-c.mib[uuid]-c.unknown.ShareMiB >= d.ShareMiB
+		roomy := m.shareable(card)-c.mib[uuid]-c.unknown.ShareMiB >= d.ShareMiB
 		switch {
 		case c.mib[uuid] == 0:
 			free++
@@ -183,8 +191,8 @@ func (w *world) checkChoice(m *machine, tn *tenant) {
 			w.t.Errorf("card %s is given, with %d MiB of %d asked", uuid, m.memory(card), tn.demand.MemoryMinMiB)
 		case c.whole[uuid] > 0, got.whole && c.mib[uuid] > 0:
 			w.t.Errorf("card %s is given twice", uuid)
-		case !got.whole && c.mib[uuid]+got.mib+c.unknown.ShareMiB > m.memory(card):
-			w.t.Errorf("card %s has %d MiB and gives %d", uuid, m.memory(card), c.mib[uuid]+got.mib)
+		case !got.whole && c.mib[uuid]+got.mib+c.unknown.ShareMiB > m.shareable(card):
+			w.t.Errorf("card %s has %d MiB to share and gives %d", uuid, m.shareable(card), c.mib[uuid]+got.mib)
 		}
 	}
 }

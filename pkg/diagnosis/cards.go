@@ -21,11 +21,15 @@ import (
 // busy tells GPUs that are all in use from GPUs that are free, but not together.
 func (s *search) busy(out *Finding) {
 	var free, total, most, asked int64
+	var reserved gpu.Reason
 	for i := range s.judged {
 		if !s.judged[i].has(reason.Busy) {
 			continue
 		}
 		cards := s.judged[i].cards
+		if cards.Reserved {
+			reserved = cards
+		}
 		free, total, asked = free+cards.Usable, total+cards.Total, max(asked, cards.Asked)
 		most = max(most, cards.Usable)
 	}
@@ -38,6 +42,9 @@ func (s *search) busy(out *Finding) {
 	}
 	if s.request.Demand.ShareMiB > 0 {
 		out.Says = out.Says.And(", with %d MiB on each", s.request.Demand.ShareMiB)
+	}
+	if reserved.Reserved {
+		out.Says = out.Says.And("; the driver keeps a part of each GPU, so that shares can hold %d of %d MiB", reserved.ShareableMiB, reserved.LargestMiB)
 	}
 	if own := s.ownGPUs(reason.Busy); own > 0 {
 		out.Says = out.Says.And("; other pods of this job hold %d there", own)
@@ -226,10 +233,12 @@ func (s *search) lessMemory(best gpu.Reason) []Step {
 	if best.LargestMiB <= 0 || best.Asked > best.Total {
 		return nil
 	}
-	value := fmt.Sprintf("%dMi", best.LargestMiB)
+	shareable := cmp.Or(best.ShareableMiB, best.LargestMiB)
+	value := fmt.Sprintf("%dMi", shareable)
 	pod := s.request.Pod.DeepCopy()
-	step := Step{Action: reason.SetField, Field: reason.FieldShare, Value: value, Says: phrase.Of("ask for at most %d MiB on each GPU: %s in %s", best.LargestMiB, value, reason.FieldShare)}
-	if pod.Annotations[names.AnnotationGPUMemoryMin] != "" {
+	step := Step{Action: reason.SetField, Field: reason.FieldShare, Value: value, Says: phrase.Of("ask for at most %d MiB on each GPU: %s in %s", shareable, value, reason.FieldShare)}
+	if s.request.Demand.MemoryMinMiB > best.LargestMiB {
+		value = fmt.Sprintf("%dMi", best.LargestMiB)
 		pod.Annotations[names.AnnotationGPUMemoryMin] = value
 		step.Action, step.Field, step.Command = reason.Resubmit, names.AnnotationGPUMemoryMin, command("delete", &s.facts.Job)
 		step.Says = phrase.Of("ask for at most %d MiB on each GPU, in the annotation %s: delete the job, and submit it again", best.LargestMiB, names.AnnotationGPUMemoryMin)

@@ -49,13 +49,16 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 
 // tooLargeAShare is about a job that shares GPUs with others.
 func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
-	var largest resource.Quantity
+	var largest, shareable resource.Quantity
 	var most int64
 	for _, offer := range offers {
 		if offer.CardMemory.Cmp(largest) > 0 {
 			largest = offer.CardMemory
 		}
-		if offer.CardMemory.Cmp(*asked.GPUShare) >= 0 {
+		if offer.Shareable.Cmp(shareable) > 0 {
+			shareable = offer.Shareable
+		}
+		if offer.Shareable.Cmp(*asked.GPUShare) >= 0 {
 			most = max(most, offer.MostShared)
 		}
 	}
@@ -64,6 +67,9 @@ func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) phrase.
 		return nil // the scheduler may know more of the cards
 	case largest.Cmp(*asked.GPUShare) < 0:
 		return phrase.Of("a pod asks for %s of a GPU, and the largest GPU of pool %s has %s", asked.GPUShare, asked.Pool, &largest)
+	case shareable.Cmp(*asked.GPUShare) < 0:
+		return phrase.Of("a pod asks for %s of a GPU, and of the largest GPU of pool %s shares can hold %s: the driver keeps the rest of its %s",
+			asked.GPUShare, asked.Pool, &shareable, &largest)
 	case most < asked.GPU:
 		return phrase.Of("a pod asks for shares of %s, and the largest such node of pool %s has %d", gpuWord(asked.GPU), asked.Pool, most)
 	}

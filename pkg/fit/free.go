@@ -53,6 +53,19 @@ func (n *Node) CardMemory() int64 {
 	return most
 }
 
+// ShareableMemory returns the most memory in MiB that shares can hold of one card, 0 where nothing tells.
+func (n *Node) ShareableMemory() int64 {
+	if n.cards() == 0 {
+		card := gpu.Card{MemoryMiB: n.CardMemory()}
+		return card.ShareableMiB()
+	}
+	most := int64(0)
+	for i := range n.allocator.Inventory().Cards {
+		most = max(most, n.allocator.Inventory().Cards[i].ShareableMiB())
+	}
+	return most
+}
+
 func (n *Node) cards() int64 {
 	return int64(len(n.allocator.Inventory().Cards))
 }

@@ -10,7 +10,7 @@ import (
 type Offer struct {
 	Pool  string
 	Shape Shape
-	// Cards counts also those that are not healthy, and Sizes are the memory that there is of cards, in MiB.
+	// Cards counts also those that are not healthy, and Sizes are what shares can hold of cards, in MiB.
 	Cards int64
 	Sizes []int64
 }

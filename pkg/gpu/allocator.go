@@ -14,6 +14,7 @@ type Allocator struct {
 	topology     *Topology
 	all, healthy Set
 	memoryMiB    [MaxCards]int64
+	shareableMiB [MaxCards]int64
 	positions    map[string]int // by UUID
 	build        *Build
 	models       []cardModel // nil where the node's labels hold for all cards
@@ -50,13 +51,15 @@ func newAllocator(inventory Inventory, topologies *Topologies, own []string) *Al
 	}
 	for i := range inventory.Cards {
 		card := &inventory.Cards[i]
-		a.memoryMiB[i] = card.MemoryMiB
+		a.memoryMiB[i], a.shareableMiB[i] = card.MemoryMiB, card.ShareableMiB()
 		a.positions[card.UUID] = i
 		if card.Health == Healthy {
 			a.healthy |= only(i)
 		}
 	}
-	a.build = topologies.build(Build{topology: a.topology, all: a.all, healthy: a.healthy, memoryMiB: a.memoryMiB, models: describeModels(a.models)})
+	a.build = topologies.build(Build{
+		topology: a.topology, all: a.all, healthy: a.healthy, memoryMiB: a.memoryMiB, shareableMiB: a.shareableMiB, models: describeModels(a.models),
+	})
 	return a
 }
 
@@ -86,7 +89,7 @@ func (al *Allocation) Container(i int) Set { return al.containers[i] }
 // call of which the result is thrown away.
 //
 // A card is held whole by one pod, or shared by some; never both. Unhealthy cards and those with less than
-// the demanded memory are not chosen.
+// the demanded memory are not chosen. Shares of a card hold no more than the driver leaves of it: see [Card.ShareableMiB].
 //
 // Whole cards: the free set with the highest sum of pair bandwidth; among equals the one that leaves the
 // most ideal sets of 8, 4 and 2 cards (see [Potential]), then the best connected rest, then the lowest
@@ -162,14 +165,17 @@ func (a *Allocator) atLeast(memoryMiB int64) Set {
 }
 
 // large returns the cards with an amount of memory.
-func (a *Allocator) large(memoryMiB int64) Set {
-	var large Set
+func (a *Allocator) large(memoryMiB int64) Set { return a.having(&a.memoryMiB, memoryMiB) }
+
+// having returns the cards that have an amount or more.
+func (a *Allocator) having(amounts *[MaxCards]int64, amount int64) Set {
+	var cards Set
 	for card := range a.inventory.Cards {
-		if a.memoryMiB[card] >= memoryMiB {
-			large |= only(card)
+		if amounts[card] >= amount {
+			cards |= only(card)
 		}
 	}
-	return large
+	return cards
 }
 
 // divideWhole gives each container its part of the pod's whole cards.

@@ -16,7 +16,7 @@ import (
 //
 // Derived: as many cards as allocatable [names.ResourceGPU] says, all healthy, since allocatable already
 // lacks the bad ones and nothing says which those are; a node that only offers [names.ResourceSharedGPU] has
-// as many as its labels say. Memory is that of the labels. A node
+// as many as its labels say. Memory is that of the labels, and what the driver keeps of it is assumed. A node
 // said to have NVLink is taken to link all its cards, by the least NVLink there is, so that it never
 // outbids a node that measured its own.
 //
@@ -48,11 +48,12 @@ func derive(node *corev1.Node) (Inventory, error) {
 	count, countErr := cardCount(node)
 	memory, memoryErr := LabelledMemory(node)
 	slot, slotErr := slotOf(node)
+	reserved := (assumedReservedMiB(memory) + slot.perDevice() - 1) / slot.perDevice()
 	memory /= slot.perDevice()
 	inventory := Inventory{Cards: make([]Card, count), Derived: true, Slot: slot}
 	indices := make([]int, count)
 	for i := range inventory.Cards {
-		inventory.Cards[i] = Card{UUID: derivedUUID(i), Index: i, MemoryMiB: memory, Health: Healthy}
+		inventory.Cards[i] = Card{UUID: derivedUUID(i), Index: i, MemoryMiB: memory, ReservedMiB: &reserved, Health: Healthy}
 		indices[i] = i
 	}
 	if count > 1 && slot.IsWhole() && InterconnectOf(node) == names.InterconnectNVLink {

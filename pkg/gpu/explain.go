@@ -1,10 +1,20 @@
 package gpu
 
+import "slices"
+
 // explain finds out why a demand has no place. It is only asked when it has none, so it may take longer.
 func (a *Allocator) explain(used *Used, d *Demand, code Code) Reason {
-	reason := Reason{Code: code, Total: int64(len(a.inventory.Cards)), LargestMiB: a.largestMiB(), Sharing: a.inventory.Slot.Sharing}
+	reason := Reason{Code: code, Total: int64(len(a.inventory.Cards)), LargestMiB: slices.Max(a.memoryMiB[:]), Sharing: a.inventory.Slot.Sharing}
 	var empty Used
-	if a.place(&empty, d, &Allocation{}) != Fits {
+	never := a.place(&empty, d, &Allocation{}) != Fits
+	if never {
+		used = &empty
+	}
+	if d.widestShare() > 0 {
+		reason.ShareableMiB = slices.Max(a.shareableMiB[:])
+		reason.Reserved = a.isKeptByReserved(used, d)
+	}
+	if never {
 		return a.never(d, reason)
 	}
 	switch reason.Code {
@@ -21,6 +31,13 @@ func (a *Allocator) explain(used *Used, d *Demand, code Code) Reason {
 	return reason
 }
 
+// isKeptByReserved reports whether a demand that has no place would have one, did the driver keep nothing of the cards.
+func (a *Allocator) isKeptByReserved(used *Used, d *Demand) bool {
+	all := *a
+	all.shareableMiB = a.memoryMiB
+	return all.place(used, d, &Allocation{}) == Fits
+}
+
 // never finds out why a demand has no place even on the empty node.
 func (a *Allocator) never(d *Demand, reason Reason) Reason {
 	reason.MemoryMiB = d.MemoryMinMiB
@@ -29,7 +46,10 @@ func (a *Allocator) never(d *Demand, reason Reason) Reason {
 	}
 	reason.Asked, _ = addSaturating(d.wholePeak(), d.widestShare())
 	typed := a.ofTypes(d)
-	known, large := a.large(1)&typed, a.large(reason.MemoryMiB)&typed
+	known, large := a.large(1)&typed, a.large(d.MemoryMinMiB)&typed
+	if d.widestShare() > 0 {
+		large &= a.having(&a.shareableMiB, d.ShareMiB)
+	}
 	enough := func(cards Set) bool {
 		reason.Usable = int64(cards.Len())
 		return reason.Usable >= reason.Asked
@@ -53,12 +73,4 @@ func (a *Allocator) never(d *Demand, reason Reason) Reason {
 		reason.Code = TooFewMemory
 	}
 	return reason
-}
-
-func (a *Allocator) largestMiB() int64 {
-	var largest int64
-	for _, memory := range a.memoryMiB {
-		largest = max(largest, memory)
-	}
-	return largest
 }

@@ -5,11 +5,12 @@ import (
 	"math/rand/v2"
 )
 
-// inventory returns n healthy cards of 80 GiB without any connection, changed by the given functions.
+// inventory returns n healthy cards of 80 GiB, of which the driver keeps nothing, without any connection, changed by the given
+// functions.
 func inventory(n int, changes ...func(*Inventory)) Inventory {
 	inv := Inventory{Cards: make([]Card, n)}
 	for i := range inv.Cards {
-		inv.Cards[i] = Card{UUID: fmt.Sprintf("GPU-%02d", i), Index: i, MemoryMiB: 81920, Health: Healthy}
+		inv.Cards[i] = Card{UUID: fmt.Sprintf("GPU-%02d", i), Index: i, MemoryMiB: 81920, ReservedMiB: new(int64), Health: Healthy}
 	}
 	for _, change := range changes {
 		change(&inv)
@@ -39,6 +40,15 @@ func sized(memory ...int64) func(*Inventory) {
 	return func(inv *Inventory) {
 		for i := range memory {
 			inv.Cards[i].MemoryMiB = memory[i]
+		}
+	}
+}
+
+// reserving has the driver keep so much of each card.
+func reserving(reservedMiB int64) func(*Inventory) {
+	return func(inv *Inventory) {
+		for i := range inv.Cards {
+			inv.Cards[i].ReservedMiB = &reservedMiB
 		}
 	}
 }

@@ -50,6 +50,9 @@ type Card struct {
 	Index int `json:"index"`
 	// MemoryMiB is the card's memory. 0 is unknown: such a card serves no demand that names memory.
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+	// ReservedMiB is the part of MemoryMiB that the driver keeps for itself, which no share may hold; nil is unknown: see
+	// [Card.ShareableMiB].
+	ReservedMiB *int64 `json:"reservedMiB,omitempty"`
 	// Product is the model as a label can have it, NVIDIA-A100-SXM4-80GB; "" is unknown. Types hold for the card only where a node
 	// has cards of several.
 	Product string `json:"product,omitempty"`
@@ -110,6 +113,8 @@ func (c *Card) validate() error {
 		return fmt.Errorf("index is %d, want 0 to %d", c.Index, maxIndex)
 	case c.MemoryMiB < 0 || c.MemoryMiB > maxMemoryMiB:
 		return fmt.Errorf("memoryMiB is %d, want 0 to %d", c.MemoryMiB, maxMemoryMiB)
+	case c.ReservedMiB != nil && (*c.ReservedMiB < 0 || *c.ReservedMiB > maxMemoryMiB):
+		return fmt.Errorf("reservedMiB is %d, want 0 to %d, or nothing when it is unknown", *c.ReservedMiB, maxMemoryMiB)
 	case c.NUMANode != nil && (*c.NUMANode < 0 || *c.NUMANode > maxNUMANode):
 		return fmt.Errorf("numaNode is %d, want 0 to %d, or nothing when it is unknown", *c.NUMANode, maxNUMANode)
 	case !switchSpelled.fits(c.PCIeSwitch):

@@ -25,9 +25,9 @@ type inventoryJSON struct {
 //
 //	{"version":1,
 //	 "gpus":[
-//	  {"uuid":"GPU-5f1e","index":0,"memoryMiB":81920,"numaNode":0,"pcieSwitch":"0000:0e:00.0","health":"Healthy"},
-//	  {"uuid":"GPU-9c07","index":1,"memoryMiB":81920,"numaNode":0,"pcieSwitch":"0000:0e:00.0","health":"Xid79",
-//	   "since":"2026-11-22T14:03:11Z"}],
+//	  {"uuid":"GPU-5f1e","index":0,"memoryMiB":81920,"reservedMiB":640,"numaNode":0,"pcieSwitch":"0000:0e:00.0","health":"Healthy"},
+//	  {"uuid":"GPU-9c07","index":1,"memoryMiB":81920,"reservedMiB":640,"numaNode":0,"pcieSwitch":"0000:0e:00.0",
+//	   "health":"Xid79","since":"2026-11-22T14:03:11Z"}],
 //	 "links":[{"gpus":[0,1],"nvlinks":12,"bandwidthGBps":300}],
 //	 "sliced":[
 //	  {"uuid":"GPU-7d21","index":2,"memoryMiB":81920,"numaNode":1,"health":"Healthy",

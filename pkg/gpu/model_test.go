@@ -27,6 +27,7 @@ type model struct {
 	pods     []*modelPod
 	healthy  [modelCards]bool
 	memory   [modelCards]int64
+	reserved [modelCards]int64
 	boards   [2]Inventory // reported, and derived
 	era      int
 	known    Topologies
@@ -60,6 +61,7 @@ func TestUsedAgreesWithAModel(t *testing.T) {
 func newModel(t *testing.T) *model {
 	m := &model{t: t, r: rand.New(rand.NewPCG(8, 15))}
 	m.memory = [modelCards]int64{46068, 46068, 81920, 81920, 81920, 24576, 24576, 0}
+	m.reserved = [modelCards]int64{640, 0, 1639, 81920, 640, 90000, 4000, 512}
 	m.boards[0] = hybridCubeMesh()
 	m.boards[1] = inventory(modelCards, linked(25, 0, 1, 2, 3, 4, 5, 6, 7))
 	m.boards[1].Derived = true
@@ -67,6 +69,8 @@ func newModel(t *testing.T) *model {
 		m.healthy[card] = true
 		m.boards[0].Cards[card].MemoryMiB = m.memory[card]
 		m.boards[1].Cards[card].MemoryMiB = m.memory[card]
+		m.boards[0].Cards[card].ReservedMiB = &m.reserved[card]
+		m.boards[1].Cards[card].ReservedMiB = &m.reserved[card]
 		m.boards[1].Cards[card].UUID = fmt.Sprintf("index-%d", card)
 	}
 	m.restart()
@@ -264,7 +268,7 @@ func (m *model) fits(d *Demand) bool {
 		if !m.healthy[card] || m.memory[card] < d.MemoryMinMiB || c.whole[card] > 0 {
 			continue
 		}
-		roomy := m.memory[card]-c.shared[card]-c.unnamedMiB >= d.ShareMiB
+		roomy := m.memory[card]-m.reserved[card]-c.shared[card]-c.unnamedMiB >= d.ShareMiB
 		switch {
 		case c.shared[card] == 0:
 			free++
@@ -298,8 +302,8 @@ func (m *model) checkChoice(d *Demand, allocation *Allocation) {
 			m.t.Errorf("card %d is given twice", card)
 		case whole && (mib > 0 || c.shared[card] > 0):
 			m.t.Errorf("card %d is given whole and shared", card)
-		case c.shared[card]+mib+c.unnamedMiB > m.memory[card] && mib > 0:
-			m.t.Errorf("card %d has %d MiB and gives %d", card, m.memory[card], c.shared[card]+mib)
+		case c.shared[card]+mib+c.unnamedMiB > m.memory[card]-m.reserved[card] && mib > 0:
+			m.t.Errorf("card %d has %d MiB, of which %d are reserved, and gives %d", card, m.memory[card], m.reserved[card], c.shared[card]+mib)
 		}
 	}
 	if got := int64(allocation.Whole.Len()); got != d.wholePeak() {

@@ -45,6 +45,10 @@ type Reason struct {
 	MemoryMiB int64
 	// LargestMiB is the memory of the node's largest card.
 	LargestMiB int64
+	// ShareableMiB is the most that shares can hold of one of the node's cards, 0 for a demand that shares none. Reserved tells
+	// that the demand would have its cards, did the driver keep nothing.
+	ShareableMiB int64
+	Reserved     bool
 	// Unknown is the number of cards taken off because pods hold cards that they do not name.
 	Unknown int64
 	// Sharing is by what the node's GPUs are shared, where the numbers count parts of them ([Slot]); "" where they count cards.
@@ -81,7 +85,10 @@ func (r Reason) Detail() string {
 	} else {
 		text += ", too few for all containers together"
 	}
-	if r.Code == TooFewMemory {
+	switch {
+	case r.Reserved:
+		text += fmt.Sprintf("; the largest has %d MiB, of which shares can hold %d", r.LargestMiB, r.ShareableMiB)
+	case r.Code == TooFewMemory:
 		text += fmt.Sprintf("; the largest has %d MiB", r.LargestMiB)
 	}
 	if r.Sharing != "" {

@@ -14,17 +14,21 @@ func TestReasons(t *testing.T) {
 		shortage bool
 		detail   string
 	}{
-		"no cards":             {inventory(0), 0, whole(1), NoGPUs, false, "0 GPUs, 1 asked"},
-		"too small a node":     {inventory(4), 0, whole(8), TooFewGPUs, false, "4 GPUs, 8 asked"},
-		"memory not known":     {inventory(2, sized(0, 0)), 0, large, MemoryUnknown, false, "0 of 2 known to have any memory, 2 short"},
-		"cards too small":      {inventory(2, sized(46068, 81920)), 0, large, TooFewMemory, false, "1 of 2 large enough for 50000 MiB, 1 short; the largest has 81920 MiB"},
-		"cards broken":         {inventory(8, unhealthy(3)), 0, whole(8), TooFewHealthy, false, "7 of 8 healthy, 1 short"},
-		"cards in use":         {inventory(8), 0b11, whole(8), TooFewFree, true, "6 of 8 free, 2 short"},
-		"broken and in use":    {inventory(8, unhealthy(7)), 0b11, whole(6), TooFewFree, true, "5 of 8 free, 1 short"},
-		"a share in use":       {inventory(2), 0b1, share(2, 100), TooFewShareable, true, "1 of 2 with 100 MiB to share, 1 short"},
-		"a share too large":    {inventory(2), 0, share(1, 90000), TooFewMemory, false, "0 of 2 large enough for 90000 MiB, 1 short; the largest has 81920 MiB"},
-		"shares together":      {inventory(1, sized(1000)), 0, twoShares, TooFewMemory, false, "1 of 1 large enough for 600 MiB, too few for all containers together; the largest has 1000 MiB"},
-		"a share and no cards": {inventory(0), 0, share(1, 100), NoGPUs, false, "0 GPUs, 1 asked"},
+		"no cards":          {inventory(0), 0, whole(1), NoGPUs, false, "0 GPUs, 1 asked"},
+		"too small a node":  {inventory(4), 0, whole(8), TooFewGPUs, false, "4 GPUs, 8 asked"},
+		"memory not known":  {inventory(2, sized(0, 0)), 0, large, MemoryUnknown, false, "0 of 2 known to have any memory, 2 short"},
+		"cards too small":   {inventory(2, sized(46068, 81920)), 0, large, TooFewMemory, false, "1 of 2 large enough for 50000 MiB, 1 short; the largest has 81920 MiB"},
+		"cards broken":      {inventory(8, unhealthy(3)), 0, whole(8), TooFewHealthy, false, "7 of 8 healthy, 1 short"},
+		"cards in use":      {inventory(8), 0b11, whole(8), TooFewFree, true, "6 of 8 free, 2 short"},
+		"broken and in use": {inventory(8, unhealthy(7)), 0b11, whole(6), TooFewFree, true, "5 of 8 free, 1 short"},
+		"a share in use":    {inventory(2), 0b1, share(2, 100), TooFewShareable, true, "1 of 2 with 100 MiB to share, 1 short"},
+		"a share too large": {inventory(2), 0, share(1, 90000), TooFewMemory, false, "0 of 2 large enough for 90000 MiB, 1 short; the largest has 81920 MiB"},
+		"shares together":   {inventory(1, sized(1000)), 0, twoShares, TooFewMemory, false, "1 of 1 large enough for 600 MiB, too few for all containers together; the largest has 1000 MiB"},
+		"a share that the driver's part keeps out":    {inventory(2, reserving(800)), 0, share(1, 81900), TooFewMemory, false, "0 of 2 large enough for 81900 MiB, 1 short; the largest has 81920 MiB, of which shares can hold 81120"},
+		"a share larger than the card":                {inventory(2, reserving(800)), 0, share(1, 90000), TooFewMemory, false, "0 of 2 large enough for 90000 MiB, 1 short; the largest has 81920 MiB"},
+		"a share and a minimum that the card has":     {inventory(2, reserving(800)), 0, minimum(share(3, 100), 81920), TooFewGPUs, false, "2 GPUs, 3 asked"},
+		"a share and a minimum that the card has not": {inventory(2, reserving(800)), 0, minimum(share(1, 100), 81921), TooFewMemory, false, "0 of 2 large enough for 81921 MiB, 1 short; the largest has 81920 MiB"},
+		"a share and no cards":                        {inventory(0), 0, share(1, 100), NoGPUs, false, "0 GPUs, 1 asked"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

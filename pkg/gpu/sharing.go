@@ -37,12 +37,13 @@ func (a *Allocator) placeShared(used *Used, d *Demand, plan *Allocation) bool {
 	return s.place(d)
 }
 
-// shareable returns what is left on the cards that a demand may share.
+// shareable returns what is left on the cards that a demand may share. It is below 0 where pods hold more than may be shared
+// by now, as those that an older scheduler placed can.
 func (a *Allocator) shareable(used *Used, d *Demand) sharing {
 	able := a.suited(d) &^ used.whole
 	s := sharing{allocator: a, shareMiB: d.ShareMiB, open: able & used.shared, closed: able &^ used.shared}
 	for card := range able.All() {
-		s.leftMiB[card] = a.memoryMiB[card] - used.sharedMiB[card] - used.unknown.ShareMiB
+		s.leftMiB[card] = a.shareableMiB[card] - used.sharedMiB[card] - used.unknown.ShareMiB
 	}
 	s.closed = a.withhold(s.closed&s.roomy(), used.unknown.Whole)
 	return s

@@ -12,7 +12,7 @@ func TestTwentyThreeOfTwentyFourSharesFit(t *testing.T) {
 	for range 24 {
 		allocation, reason := a.Allocate(&used, share(1, 2000))
 		if !reason.IsZero() {
-			want := Reason{Code: TooFewShareable, Asked: 1, Total: 1, MemoryMiB: 2000, LargestMiB: 46068}
+			want := Reason{Code: TooFewShareable, Asked: 1, Total: 1, MemoryMiB: 2000, LargestMiB: 46068, ShareableMiB: 46068}
 			if reason != want {
 				t.Errorf("reason is %+v, want %+v", reason, want)
 			}

@@ -10,14 +10,15 @@ type Build struct {
 	topology     *Topology
 	all, healthy Set
 	memoryMiB    [MaxCards]int64
+	shareableMiB [MaxCards]int64
 	models       string
 }
 
 // Build returns what the allocator's choices follow from.
 func (a *Allocator) Build() *Build { return a.build }
 
-// maxBuilds bounds how many builds are found again. Beyond it all are forgotten, as with [maxTopologies]. Each takes 540
-// bytes, and machines whose cards differ by some MiB are as many builds as there are machines.
+// maxBuilds bounds how many builds are found again. Beyond it all are forgotten, as with [maxTopologies]. Each takes a
+// KiB, and machines whose cards differ by some MiB are as many builds as there are machines.
 const maxBuilds = 1 << 15
 
 // build returns the one build that equals b, among those that are known.

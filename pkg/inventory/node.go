@@ -34,9 +34,11 @@ type Node struct {
 	Slices []gpu.Slice `json:"slices,omitempty"`
 	// MemoryPerGPU is a quantity such as 80Gi, of the largest if they differ, "" when nothing says it.
 	MemoryPerGPU string `json:"memoryPerGPU,omitempty"`
-	Interconnect string `json:"interconnect,omitempty"`
-	Rack         string `json:"rack,omitempty"`
-	Ready        bool   `json:"ready"`
+	// ShareablePerGPU is how much of that shares can hold, as the driver keeps the rest; "" where GPUs are not shared.
+	ShareablePerGPU string `json:"shareablePerGPU,omitempty"`
+	Interconnect    string `json:"interconnect,omitempty"`
+	Rack            string `json:"rack,omitempty"`
+	Ready           bool   `json:"ready"`
 	// Cordoned nodes take no new pods.
 	Cordoned bool `json:"cordoned"`
 	// States are what controllers make of the node, such as that it is suspect, and since when.
@@ -150,7 +152,7 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 	}
 	out.countSlots(judged.Slot())
 	if !shared.isZero() {
-		out.SharedGPUs = &shared
+		out.SharedGPUs, out.ShareablePerGPU = &shared, memoryPerGPU(judged.ShareableMemory())
 	}
 	slices.Sort(out.InvalidPods)
 	return out

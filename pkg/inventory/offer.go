@@ -21,6 +21,8 @@ type Offer struct {
 	MIG []ProfileCount
 	// CardMemory is the memory of its largest card, zero where no label tells.
 	CardMemory resource.Quantity
+	// Shareable is the most that shares can hold of one of its cards, zero where none is shared or no label tells.
+	Shareable resource.Quantity
 	// Sizes is what each of its nodes has: whole GPUs, or slots of shared ones where there are more of them.
 	Sizes []int64
 	// Lie says where each of its nodes lies, in the order of Sizes.
@@ -51,6 +53,9 @@ func buildOffers(nodes []Node) []Offer {
 		out[i].MIG = mostProfiles(out[i].MIG, node.MIG)
 		if memory, err := resource.ParseQuantity(node.MemoryPerGPU); err == nil && memory.Cmp(out[i].CardMemory) > 0 {
 			out[i].CardMemory = memory
+		}
+		if memory, err := resource.ParseQuantity(node.ShareablePerGPU); err == nil && memory.Cmp(out[i].Shareable) > 0 {
+			out[i].Shareable = memory
 		}
 		out[i].Sizes = append(out[i].Sizes, size)
 		out[i].Lie = append(out[i].Lie, topology.Node{Name: node.Name, Labels: node.Labels})

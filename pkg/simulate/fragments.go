@@ -121,10 +121,10 @@ func (n *gpuNode) heldBy(pod *corev1.Pod) []int64 {
 			at := slices.IndexFunc(n.cards, func(card gpu.Card) bool { return card.UUID == device.UUID })
 			switch {
 			case at < 0:
-			case device.MemoryMiB == 0 || n.cards[at].MemoryMiB == 0:
+			case device.MemoryMiB == 0 || n.cards[at].ShareableMiB() == 0:
 				held[at] = gpu.MilliPerCard
 			default:
-				held[at] = min(gpu.MilliPerCard, held[at]+device.MemoryMiB*gpu.MilliPerCard/n.cards[at].MemoryMiB)
+				held[at] = min(gpu.MilliPerCard, held[at]+device.MemoryMiB*gpu.MilliPerCard/n.cards[at].ShareableMiB())
 			}
 		}
 	}
@@ -148,8 +148,8 @@ func (n *gpuNode) wastedBy(class *gpuClass) int64 {
 		left = max(left, 0)
 		free += left
 		asked := int64(gpu.MilliPerCard)
-		if class.demand.Shared > 0 && n.cards[i].MemoryMiB > 0 {
-			asked = class.demand.ShareMiB * gpu.MilliPerCard / n.cards[i].MemoryMiB
+		if class.demand.Shared > 0 && n.cards[i].ShareableMiB() > 0 {
+			asked = class.demand.ShareMiB * gpu.MilliPerCard / n.cards[i].ShareableMiB()
 		}
 		if left >= asked {
 			room++

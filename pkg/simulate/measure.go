@@ -54,7 +54,7 @@ func newMeasure(cluster Cluster, name string, seed int64, workload []*corev1.Pod
 	return m
 }
 
-// cardsOf counts a node's healthy cards. Their memory is that of the first.
+// cardsOf counts a node's healthy cards. Their memory is what shares can hold of the first.
 func cardsOf(node *corev1.Node) cards {
 	inventory, _ := gpu.InventoryOf(node) // it is right to count either way
 	var c cards
@@ -62,7 +62,7 @@ func cardsOf(node *corev1.Node) cards {
 		if inventory.Cards[i].Health == gpu.Healthy {
 			c.count++
 			if c.memoryMiB == 0 {
-				c.memoryMiB = inventory.Cards[i].MemoryMiB
+				c.memoryMiB = inventory.Cards[i].ShareableMiB()
 			}
 		}
 	}

@@ -13,12 +13,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
-// Traces count GPUs in thousandths and do not say how much memory the cards have. Here each card has traceCardMiB of
-// memory, so that a thousandth is exactly 1 MiB and a share is one of memory, as our plugins know them.
+// Traces count GPUs in thousandths and do not say how much memory the cards have. Here shares can hold traceCardMiB of each
+// card, so that a thousandth is exactly 1 MiB and a share is one of memory, as our plugins know them. The driver is taken to
+// keep traceReservedMiB beside, as of any card of that size.
 const (
-	traceCardMiB   = trace.MilliPerGPU
-	tracePodsANode = 1001 // what the published simulator allows
-	traceNamespace = "trace"
+	traceCardMiB     = trace.MilliPerGPU
+	traceReservedMiB = 512
+	tracePodsANode   = 1001 // what the published simulator allows
+	traceNamespace   = "trace"
 )
 
 // NodesOf returns the nodes of an openb trace. Their GPUs can be had whole or shared by memory.
@@ -41,7 +43,7 @@ func nodeOf(n *trace.Node) *corev1.Node {
 		resources[names.ResourceGPU] = *resource.NewQuantity(n.GPUs, resource.DecimalSI)
 		resources[names.ResourceSharedGPU] = *resource.NewQuantity(n.GPUs*traceCardMiB, resource.DecimalSI)
 		node.Labels[names.LabelGPUType] = n.Model
-		node.Labels[names.LabelNVIDIAMemory] = strconv.Itoa(traceCardMiB)
+		node.Labels[names.LabelNVIDIAMemory] = strconv.Itoa(traceCardMiB + traceReservedMiB)
 		node.Labels[names.LabelSharing] = names.SharingMemory
 	}
 	node.Status.Capacity, node.Status.Allocatable = resources, resources

@@ -80,7 +80,7 @@ func withCards(t testing.TB, node *corev1.Node, memoryMiB ...int64) *corev1.Node
 	t.Helper()
 	var inventory gpu.Inventory
 	for i, memory := range memoryMiB {
-		card := gpu.Card{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: max(memory, -memory), Health: gpu.Healthy}
+		card := gpu.Card{UUID: fmt.Sprintf("GPU-%d", i), Index: i, MemoryMiB: max(memory, -memory), ReservedMiB: new(int64), Health: gpu.Healthy}
 		if memory < 0 {
 			card.Health = "Xid79"
 		}

@@ -166,14 +166,14 @@ func (p *Plugin) gains(d *demand, before, after *corev1.Node) bool {
 func gainsCards(d *gpu.Demand, then, now *gpu.Allocator) bool {
 	return slices.ContainsFunc(now.Inventory().Cards, func(card gpu.Card) bool {
 		return serves(d, &card) && !slices.ContainsFunc(then.Inventory().Cards, func(old gpu.Card) bool {
-			return old.UUID == card.UUID && old.MemoryMiB >= card.MemoryMiB && serves(d, &old)
+			return old.UUID == card.UUID && old.MemoryMiB >= card.MemoryMiB && old.ShareableMiB() >= card.ShareableMiB() && serves(d, &old)
 		})
 	})
 }
 
 // serves reports whether a card that is free can be given for the demand.
 func serves(d *gpu.Demand, card *gpu.Card) bool {
-	return card.Health == gpu.Healthy && card.MemoryMiB >= d.MemoryMinMiB && (d.Shared == 0 || card.MemoryMiB >= d.ShareMiB)
+	return card.Health == gpu.Healthy && card.MemoryMiB >= d.MemoryMinMiB && (d.Shared == 0 || card.ShareableMiB() >= d.ShareMiB)
 }
 
 // offersMore reports whether the node got more of something that the pod asks for.

@@ -20,7 +20,20 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/hint"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
+	"g8s.host/gpu-scheduler/test/fixture"
 )
+
+// shareOf returns a pod that shares one card.
+func shareOf(memory string) *corev1.Pod {
+	return st.MakePod().Name("pod").UID("pod").Label(names.LabelPool, "a").Annotation(names.AnnotationGPUShare, memory).
+		Req(map[corev1.ResourceName]string{names.ResourceSharedGPU: "1"}).Obj()
+}
+
+// keeping returns a node with a card of 46068 MiB to share, of which the driver keeps some.
+func keeping(t *testing.T, reservedMiB int64) *corev1.Node {
+	return st.MakeNode().Name("n").Label(names.LabelPool, "a").Capacity(map[corev1.ResourceName]string{names.ResourceSharedGPU: "4"}).
+		Annotation(names.AnnotationInventory, fixture.Cards("n", 46068).Reserved(reservedMiB).Annotation(t)).Obj()
+}
 
 func TestAfterNodeChange(t *testing.T) {
 	suited := gpuNode("n", "a", "A100-80G")
@@ -47,6 +60,18 @@ func TestAfterNodeChange(t *testing.T) {
 		"a type that the pod waits for": {
 			pod:    podOf("a", "2").Annotation(names.AnnotationGPUTypes, "A100-80G").Obj(),
 			before: gpuNode("n", "a", "T4"), after: suited, want: fwk.Queue,
+		},
+		"the driver keeps less of a card": {
+			pod:    shareOf("46068Mi"),
+			before: keeping(t, 640), after: keeping(t, 0), want: fwk.Queue,
+		},
+		"the driver keeps less of a card, and still too much": {
+			pod:    shareOf("46068Mi"),
+			before: keeping(t, 640), after: keeping(t, 64),
+		},
+		"the driver keeps less of a card that others share": {
+			pod:    shareOf("1Gi"),
+			before: keeping(t, 640), after: keeping(t, 64), want: fwk.Queue,
 		},
 		"a card turns healthy": {
 			pod:    podOf("a", "1").Obj(),

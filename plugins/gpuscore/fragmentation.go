@@ -47,7 +47,7 @@ func (p *Plugin) placementOf(s *state, node fwk.NodeInfo) (placement, bool) {
 			unnamed--
 			continue
 		}
-		placed.on.Card(cards[card].MemoryMiB, free, takenOf(allocator, &plan, card))
+		placed.on.Card(cards[card].ShareableMiB(), free, takenOf(allocator, &plan, card))
 	}
 	return placed, true
 }
@@ -60,7 +60,7 @@ func (p *placement) at(s *state, host *hostState) (value int64, inUse bool) {
 	return on.Value(&s.ask, p.cardMiB)
 }
 
-// cardMemory is the memory of the first of some cards, or of the node's first if they are none. A pod whose cards
+// cardMemory is what shares can hold of the first of some cards, or of the node's first if they are none. A pod whose cards
 // differ is valued as if all were like that one.
 func cardMemory(allocator *gpu.Allocator, chosen gpu.Set) int64 {
 	cards := allocator.Inventory().Cards
@@ -68,14 +68,14 @@ func cardMemory(allocator *gpu.Allocator, chosen gpu.Set) int64 {
 	case len(cards) == 0:
 		return 0
 	case chosen == 0:
-		return cards[0].MemoryMiB
+		return cards[0].ShareableMiB()
 	}
-	return cards[chosen.First()].MemoryMiB
+	return cards[chosen.First()].ShareableMiB()
 }
 
 // freeOf returns what is free of a card, in thousandths.
 func freeOf(allocator *gpu.Allocator, used *gpu.Used, card int) int64 {
-	memory := allocator.Inventory().Cards[card].MemoryMiB
+	memory := allocator.Inventory().Cards[card].ShareableMiB()
 	switch {
 	case used.Whole().Has(card):
 		return 0
@@ -93,7 +93,7 @@ func takenOf(allocator *gpu.Allocator, plan *gpu.Allocation, card int) int64 {
 	case plan.Whole.Has(card):
 		return fragmentation.Whole
 	case plan.Shared.Has(card):
-		return fragmentation.Thousandths(plan.MemoryOn(card), allocator.Inventory().Cards[card].MemoryMiB)
+		return fragmentation.Thousandths(plan.MemoryOn(card), allocator.Inventory().Cards[card].ShareableMiB())
 	}
 	return 0
 }

@@ -143,6 +143,28 @@ func TestSharesAreCountedInMiB(t *testing.T) {
 	check()
 }
 
+// TestTheDriverKeepsItsPartOfSharedCards: of a card of 46068 MiB whose driver's part is assumed, two pods get 22528 MiB each, and no two
+// get 23034. A pod that an older scheduler placed beside stays, and takes its share of what there is.
+func TestTheDriverKeepsItsPartOfSharedCards(t *testing.T) {
+	e := newEnv(t)
+	check := e.record()
+	for _, name := range []string{"halves", "less"} {
+		e.createNodes(fixture.Node(name).Pool(name).SharedGPUs(1, 100).Label(names.LabelMemory, "46068Mi").Obj())
+	}
+	e.createPods(
+		fixture.Pod("less-0").Pool("less").SharedGPUs(1, "22528Mi").Obj(), fixture.Pod("less-1").Pool("less").SharedGPUs(1, "22528Mi").Obj(),
+		fixture.Pod("half-0").Pool("halves").SharedGPUs(1, "23034Mi").Obj(),
+	)
+	e.waitAllBound(3)
+	e.createPods(fixture.Pod("half-1").Pool("halves").SharedGPUs(1, "23034Mi").Obj())
+	if message, want := e.waitUnschedulable("half-1"), string(reason.OfCards(gpu.TooFewShareable).Text); !strings.Contains(message, want) {
+		t.Errorf("the scheduler says %q, want %q", message, want)
+	}
+	e.finish("half-0")
+	e.waitBound("half-1")
+	check()
+}
+
 func TestUnequalCardsOfOneNode(t *testing.T) {
 	e := newEnv(t)
 	e.createNodes(fixture.Node("mixed").GPUs(4, "Mixed").

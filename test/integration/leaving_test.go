@@ -28,7 +28,7 @@ func TestPodsThatLeaveEarlyGiveTheirCardsBack(t *testing.T) {
 		e.createNodes(fixture.Node(name).GPUs(8, "V100-32G").Annotate(names.AnnotationInventory, fixture.DGX1(name).Annotation(t)).Obj())
 	}
 	for i := range shared {
-		e.createNodes(fixture.Node(fmt.Sprintf("shared-%d", i)).Pool("dev").SharedGPUs(4, 100).Label(names.LabelMemory, "48Gi").Obj())
+		e.createNodes(fixture.Node(fmt.Sprintf("shared-%d", i)).Pool("dev").SharedGPUs(4, 100).Label(names.LabelMemory, "49Gi").Obj())
 	}
 	failedBefore := failedAttempts(t)
 	failed, rounds := 0., uint64(0)

@@ -15,10 +15,11 @@ import (
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
-// The two nodes of all histories: whole has 4 cards, index-0 to index-3; sharing has 2 of 10000 MiB.
+// The two nodes of all histories: whole has 4 cards, index-0 to index-3; sharing has 2 of 10512 MiB, of which
+// shares can hold 10000.
 func nodes() History {
 	whole := fixture.Node("whole").GPUs(4, "A100-80G").Obj()
-	sharing := fixture.Node("sharing").Label(names.LabelCount, "2").Label(names.LabelNVIDIAMemory, "10000").Obj()
+	sharing := fixture.Node("sharing").Label(names.LabelCount, "2").Label(names.LabelNVIDIAMemory, "10512").Obj()
 	sharing.Status.Allocatable[names.ResourceSharedGPU] = resource.MustParse("20")
 	return History{
 		{Revision: 1, Type: watch.Added, Node: whole},

@@ -33,7 +33,7 @@ type pod struct {
 // node is what a node offers. It stays known when it is deleted, because its pods live on for a while.
 type node struct {
 	offers    map[string]int64 // by resource of GPUs
-	memoryMiB map[string]int64 // by the UUID of every card that the node has ever shown
+	shareable map[string]int64 // by the UUID of every card that the node has ever shown: the most that shares could hold of it
 	slices    map[string]slice // by the UUID of every MIG slice that the node has ever shown
 	names     bool             // it tells which slices it has now, so that pods are told theirs
 	pods      []*pod           // in the order in which they came
@@ -56,7 +56,8 @@ func (r *replay) updateNode(object *corev1.Node) {
 	n.offers = gpusIn(object.Status.Allocatable)
 	inventory, _ := gpu.InventoryOf(object) // the best that is known, which the scheduler has to take too
 	for i := range inventory.Cards {
-		n.memoryMiB[inventory.Cards[i].UUID] = inventory.Cards[i].MemoryMiB
+		card := &inventory.Cards[i]
+		n.shareable[card.UUID] = max(n.shareable[card.UUID], card.ShareableMiB())
 	}
 	n.show(inventory.Sliced)
 }
@@ -74,7 +75,7 @@ func gpusIn(list corev1.ResourceList) map[string]int64 {
 
 func (r *replay) node(name string) *node {
 	if r.nodes[name] == nil {
-		r.nodes[name] = &node{memoryMiB: map[string]int64{}, slices: map[string]slice{}}
+		r.nodes[name] = &node{shareable: map[string]int64{}, slices: map[string]slice{}}
 	}
 	return r.nodes[name]
 }
@@ -171,7 +172,7 @@ func (r *replay) checkCounts(n *node, last *pod) {
 
 // checkCard holds the holders of one card against each other, when one has come.
 func (r *replay) checkCard(n *node, last *pod, uuid string) {
-	memory, exists := n.memoryMiB[uuid]
+	shareable, exists := n.shareable[uuid]
 	if !exists {
 		r.report(Violation{Rule: Unfounded, Node: last.node, Card: uuid, Pods: []string{last.name}, Detail: "the node has no such card"})
 	}
@@ -193,8 +194,8 @@ func (r *replay) checkCard(n *node, last *pod, uuid string) {
 			r.report(Violation{Rule: rule, Node: last.node, Card: uuid, Pods: []string{p.name, last.name}})
 		}
 	}
-	if exists && !mine.whole && shared > memory {
-		r.report(Violation{Rule: OverMemory, Node: last.node, Card: uuid, Pods: sharers, Detail: fmt.Sprintf("%d of %d MiB", shared, memory)})
+	if exists && !mine.whole && shared > shareable {
+		r.report(Violation{Rule: OverMemory, Node: last.node, Card: uuid, Pods: sharers, Detail: fmt.Sprintf("%d of %d MiB", shared, shareable)})
 	}
 }
 

@@ -277,7 +277,8 @@ func (d *decision) check(claim *checkpoint.Claim, device *gpu.Device) *Refusal {
 	return d.heldByOthers(device)
 }
 
-// heldByOthers tells which other pod holds a card, or too much of it.
+// heldByOthers tells which other pod holds a card, or too much of it. All of the memory counts, also what the driver keeps:
+// pods that an older scheduler placed hold some of that, and their containers may start again.
 func (d *decision) heldByOthers(device *gpu.Device) *Refusal {
 	left := d.Cards[device.UUID].MemoryMiB
 	for i := range d.Records {

@@ -48,6 +48,8 @@ type Card struct {
 	Product string
 	// MemoryMiB is all of the card's memory.
 	MemoryMiB int64
+	// ReservedMiB is what the driver keeps of it, nil where the driver does not say.
+	ReservedMiB *int64
 	// NUMANode is nil where the driver does not know it.
 	NUMANode *int
 	// PCIeSwitch is the bus address of the switch over the card, "" where there is none.

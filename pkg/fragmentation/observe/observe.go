@@ -60,8 +60,8 @@ func offerOf(node fwk.NodeInfo, devices Devices) fragmentation.Offer {
 	cards := allocator.Inventory().Cards
 	o := fragmentation.Offer{Pool: gpu.PoolOf(node.Node()), Shape: ShapeOf(node, allocator), Cards: int64(len(cards))}
 	for i := range cards {
-		if !slices.Contains(o.Sizes, cards[i].MemoryMiB) {
-			o.Sizes = append(o.Sizes, cards[i].MemoryMiB)
+		if size := cards[i].ShareableMiB(); !slices.Contains(o.Sizes, size) {
+			o.Sizes = append(o.Sizes, size)
 		}
 	}
 	return o

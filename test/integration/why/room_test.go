@@ -78,7 +78,7 @@ var noRoom = map[string]situation{
 			e.createNodes(e.node("n").GPUs(8, t4).Label(names.LabelMemory, "16Gi").Obj())
 			e.waits(e.pod(1).Annotate(names.AnnotationGPUMemoryMin, "40Gi").Obj())
 		},
-		cause: reason.GPUMemory, says: []string{"the largest has 16384 MiB", "ask for at most 16384 MiB"},
+		cause: reason.GPUMemory, says: []string{"the largest has 16384 MiB", "ask for at most 15872 MiB"},
 	},
 	"cards that are not healthy": {
 		script: func(e *env) {

@@ -27,12 +27,14 @@ const maxCards = gpu.MaxCards
 
 // Config is the file.
 type Config struct {
-	// Count adds that many equal cards, with MemoryMiB each: cards 0 and 1, 2 and 3, … share a switch, the first half is on
+	// Count adds that many equal cards, with MemoryMiB each, of which the driver keeps ReservedMiB: cards 0 and 1, 2 and 3, … share a switch, the first half is on
 	// NUMA node 0, and NVLinks links connect all of them.
 	Count     int    `json:"count,omitempty"`
 	MemoryMiB int64  `json:"memoryMiB,omitempty"`
 	Product   string `json:"product,omitempty"`
 	NVLinks   int    `json:"nvlinks,omitempty"`
+	// ReservedMiB left out is a driver that does not say.
+	ReservedMiB *int64 `json:"reservedMiB,omitempty"`
 	// Cards changes cards that Count made, by index, and adds others.
 	Cards []Card `json:"cards,omitempty"`
 	// Links replaces the links that Count made.
@@ -47,11 +49,13 @@ type Config struct {
 
 // Card is a card of the file. Fields that are not given are those that [Config.Count] makes.
 type Card struct {
-	Index      int    `json:"index"`
-	UUID       string `json:"uuid,omitempty"`
-	MemoryMiB  int64  `json:"memoryMiB,omitempty"`
-	NUMANode   *int   `json:"numaNode,omitempty"`
-	PCIeSwitch string `json:"pcieSwitch,omitempty"`
+	Index     int    `json:"index"`
+	UUID      string `json:"uuid,omitempty"`
+	MemoryMiB int64  `json:"memoryMiB,omitempty"`
+	// ReservedMiB is of this card.
+	ReservedMiB *int64 `json:"reservedMiB,omitempty"`
+	NUMANode    *int   `json:"numaNode,omitempty"`
+	PCIeSwitch  string `json:"pcieSwitch,omitempty"`
 	// Absent cards are not there, as one that fell off the bus is after the driver was loaded again.
 	Absent bool `json:"absent,omitempty"`
 	// Slices put the card into MIG mode.

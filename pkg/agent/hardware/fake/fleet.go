@@ -49,7 +49,7 @@ func (c *Config) regular(i int) hardware.Card {
 		node = 1
 	}
 	return hardware.Card{
-		UUID: UUID(i), Index: i, Product: cmp.Or(c.Product, defaultProduct), MemoryMiB: cmp.Or(c.MemoryMiB, defaultMemoryMiB),
+		UUID: UUID(i), Index: i, Product: cmp.Or(c.Product, defaultProduct), MemoryMiB: cmp.Or(c.MemoryMiB, defaultMemoryMiB), ReservedMiB: c.ReservedMiB,
 		NUMANode: &node, PCIeSwitch: fmt.Sprintf("0000:%02x:00.0", 16+i/2),
 	}
 }
@@ -58,6 +58,7 @@ func (c *Config) regular(i int) hardware.Card {
 func (c *Card) over(card hardware.Card) hardware.Card {
 	card.UUID = cmp.Or(c.UUID, card.UUID)
 	card.MemoryMiB = cmp.Or(c.MemoryMiB, card.MemoryMiB)
+	card.ReservedMiB = cmp.Or(c.ReservedMiB, card.ReservedMiB)
 	card.PCIeSwitch = cmp.Or(c.PCIeSwitch, card.PCIeSwitch)
 	if c.NUMANode != nil {
 		card.NUMANode = c.NUMANode

@@ -5,6 +5,7 @@ package nvml
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,6 +43,9 @@ func newMachine(t *testing.T) (*machine, *Library) {
 		}
 		d.GetNvLinkRemoteDeviceTypeFunc = func(int) (nvml.IntNvLinkDeviceType, nvml.Return) {
 			return nvml.NVLINK_DEVICE_TYPE_SWITCH, nvml.SUCCESS
+		}
+		d.GetMemoryInfo_v2Func = func() (nvml.Memory_v2, nvml.Return) {
+			return nvml.Memory_v2{Total: 40960 << 20, Reserved: 571<<20 + 4096}, nvml.SUCCESS
 		}
 		d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, nvml.SUCCESS }
 		d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { return 0, nvml.SUCCESS }
@@ -90,12 +94,47 @@ func TestRead(t *testing.T) {
 	if len(fleet.Cards) != 8 {
 		t.Fatalf("%d cards, want 8", len(fleet.Cards))
 	}
-	want := hardware.Card{UUID: m.uuid(3), Index: 3, Product: "Mock NVIDIA A100-SXM4-40GB", MemoryMiB: 40960}
+	want := hardware.Card{UUID: m.uuid(3), Index: 3, Product: "Mock NVIDIA A100-SXM4-40GB", MemoryMiB: 40960, ReservedMiB: new(int64(576))}
 	if diff := cmp.Diff(want, fleet.Cards[3]); diff != "" {
 		t.Errorf("card 3 (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]gpu.Link{{GPUs: []int{0, 1, 2, 3, 4, 5, 6, 7}, NVLinks: 12}}, fleet.Links); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)
+	}
+}
+
+// TestReservedMemory: what an old library lacks is not called, and what cannot be is not believed.
+func TestReservedMemory(t *testing.T) {
+	of := func(reserved uint64, ret nvml.Return) func() (nvml.Memory_v2, nvml.Return) {
+		return func() (nvml.Memory_v2, nvml.Return) {
+			return nvml.Memory_v2{Total: 40960 << 20, Reserved: reserved}, ret
+		}
+	}
+	for name, tc := range map[string]struct {
+		answer func() (nvml.Memory_v2, nvml.Return)
+		lacks  bool
+		want   *int64
+	}{
+		"nothing":                    {answer: of(0, nvml.SUCCESS), want: new(int64)},
+		"a byte":                     {answer: of(1, nvml.SUCCESS), want: new(int64(64))},
+		"a whole step":               {answer: of(640<<20, nvml.SUCCESS), want: new(int64(640))},
+		"more than there is":         {answer: of(40960<<20+1, nvml.SUCCESS)},
+		"a card that does not know":  {answer: of(640<<20, nvml.ERROR_NOT_SUPPORTED)},
+		"a library without the call": {lacks: true, answer: func() (nvml.Memory_v2, nvml.Return) { panic("it would have ended the agent") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, l := newMachine(t)
+			m.card(0).GetMemoryInfo_v2Func = tc.answer
+			m.LookupSymbolFunc = func(symbol string) error {
+				if tc.lacks && symbol == "nvmlDeviceGetMemoryInfo_v2" {
+					return errors.New("no such symbol")
+				}
+				return nil
+			}
+			if diff := cmp.Diff(tc.want, read(t, l).Cards[0].ReservedMiB); diff != "" {
+				t.Errorf("reserved (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

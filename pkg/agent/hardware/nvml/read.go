@@ -15,7 +15,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-const bytesPerMiB = 1 << 20
+const (
+	bytesPerMiB = 1 << 20
+	// reservedStepMiB rounds what the driver keeps of a card, so that some bytes more or less neither make cards of one model differ
+	// nor change what the node says of them.
+	reservedStepMiB = 64
+	// memoryWithReserved is of drivers since 510. Calling what a library lacks ends the program.
+	memoryWithReserved = "nvmlDeviceGetMemoryInfo_v2"
+)
 
 // reading is a card with what links it to others.
 type reading struct {
@@ -47,6 +54,7 @@ func (l *Library) read(index int) (reading, error) {
 		return reading{}, err
 	}
 	r.card.UUID, r.card.MemoryMiB, r.busID = uuid, int64(memory.Total/bytesPerMiB), text(pci.BusId[:])
+	r.card.ReservedMiB = l.reserved(device, memory.Total)
 	if name, ret := device.GetName(); ret == nvml.SUCCESS {
 		r.card.Product = name
 	}
@@ -60,6 +68,20 @@ func (l *Library) read(index int) (reading, error) {
 	}
 	r.countLinks()
 	return r, nil
+}
+
+// reserved returns what the driver keeps of a card's memory, rounded up, and nil where it does not say, or says what cannot be.
+func (l *Library) reserved(device nvml.Device, total uint64) *int64 {
+	if l.lib.Extensions().LookupSymbol(memoryWithReserved) != nil {
+		return nil
+	}
+	memory, ret := device.GetMemoryInfo_v2()
+	if ret != nvml.SUCCESS || memory.Reserved > total {
+		return nil
+	}
+	const step = reservedStepMiB * bytesPerMiB
+	reserved := int64((memory.Reserved+step-1)/step) * reservedStepMiB
+	return &reserved
 }
 
 // slicesOf returns the MIG devices of a card, by UUID.

@@ -93,7 +93,15 @@ var wrongNodes = map[string]situation{
 			w.add(sharing(w, "a", 2, "16Gi"))
 			w.submit("resources.gpu-share", "20Gi")
 		},
-		want: reason.GPUMemory, says: []string{"0 of 2 large enough for 20480 MiB", "ask for at most 16384 MiB on each GPU: 16384Mi in resources.gpu-share"},
+		want: reason.GPUMemory, says: []string{"0 of 2 large enough for 20480 MiB", "ask for at most 15872 MiB on each GPU: 15872Mi in resources.gpu-share"},
+		never: []string{"ask for at most 2 GPUs"},
+	},
+	"a share of all of a card, of which the driver keeps some": {
+		make: func(w *world) {
+			w.add(sharing(w, "a", 2, "16Gi"))
+			w.submit("resources.gpu-share", "16Gi")
+		},
+		want: reason.GPUMemory, says: []string{"the largest has 16384 MiB, of which shares can hold 15872", "ask for at most 15872 MiB on each GPU"},
 		never: []string{"ask for at most 2 GPUs"},
 	},
 	"a share larger than a card, and a pool with larger ones": {
