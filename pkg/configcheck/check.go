@@ -103,7 +103,7 @@ func Read(ctx context.Context, data []byte) (*Meaning, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says all there is
 	}
-	return meaningOf(ctx, cfg, warnings)
+	return meaningOf(ctx, cfg, append(warnings, classic(root)...))
 }
 
 // parse reads the first document, the only one that the scheduler reads.

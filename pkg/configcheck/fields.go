@@ -104,10 +104,8 @@ func meant(name string, fields map[string]reflect.Type) string {
 
 // valueOf returns the text under a key of a section, "" if it has none.
 func valueOf(node *yaml.Node, key string) string {
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == key {
-			return node.Content[i+1].Value
-		}
+	if value := fieldOf(node, key); value != nil {
+		return value.Value
 	}
 	return ""
 }
