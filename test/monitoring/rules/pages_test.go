@@ -116,6 +116,7 @@ var kubectlFlags = map[string]map[string]bool{
 	"delete":                    {"-n": true},
 	"describe":                  {"-n": true, "-l": true},
 	"get":                       {"-n": true, "-A": false, "-l": true, "--field-selector": true},
+	"label":                     {},
 	"logs":                      {"-n": true, "-l": true, "--tail": true, "--previous": false, "--prefix": false},
 }
 
@@ -186,6 +187,14 @@ func misnamed(installed, verb string, flags map[string]string, positional []stri
 	if verb == "get" && len(positional) == 2 { // and a Lease is made by who leads, under the name that they may write
 		if name := positional[1]; !strings.Contains(installed, "name: "+name+"\n") && !strings.Contains(installed, "["+name+"]\n") {
 			problems = append(problems, "nothing in manifests/ is called "+name)
+		}
+	}
+	if verb == "label" { // of nodes, such as KEY=VALUE, or KEY- to take it away
+		for _, label := range positional[min(2, len(positional)):] {
+			key, _, _ := strings.Cut(strings.TrimSuffix(label, "-"), "=")
+			if !strings.Contains(installed, key+": ") {
+				problems = append(problems, "nothing in manifests/ selects "+key)
+			}
 		}
 	}
 	if _, tail := flags["--tail"]; verb == "logs" && flags["-l"] != "" && !tail {
