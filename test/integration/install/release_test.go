@@ -153,9 +153,15 @@ func TestKubectlInstallsAndRemoves(t *testing.T) {
 			t.Errorf("%s is not installed", key)
 		}
 	}
+	removeByKubectl(t.Context(), t)
+}
+
+// removeByKubectl removes what kubectl installed by the commands of docs/install.md, and waits until nothing is left.
+func removeByKubectl(ctx context.Context, t *testing.T) {
+	t.Helper()
 	for _, command := range removal {
 		var last error
-		err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
 			_, last = cluster.Kubectl(ctx, strings.Fields(strings.ReplaceAll(command, "-k manifests", "-k "+manifestsDir))...)
 			return last == nil, nil
 		})
@@ -163,7 +169,7 @@ func TestKubectlInstallsAndRemoves(t *testing.T) {
 			t.Errorf("kubectl %s: %v: %v", command, err, last)
 		}
 	}
-	becomes(t.Context(), t, nil)
+	becomes(ctx, t, nil)
 }
 
 func run(t *testing.T, args ...string) {
