@@ -146,7 +146,7 @@ func describeSpotPool(d *description, p *inventory.SpotPool, now time.Time) erro
 
 // spotConditionLabel is short enough for a label.
 func spotConditionLabel(kind string) string {
-	short := map[string]string{"CloudAnswers": "Cloud", "CapacityAvailable": "Capacity"}
+	short := map[string]string{"CloudAnswers": "Cloud", "CapacityAvailable": "Capacity", "MachinesJoin": "Joining"}
 	if label := short[kind]; label != "" {
 		return label
 	}
@@ -162,6 +162,7 @@ func machineColumns(now time.Time) []column[inventory.Machine] {
 		{header: "ZONE", value: func(m machine) string { return m.Zone }},
 		{header: "INSTANCE", value: func(m machine) string { return m.Instance }},
 		{header: "IP", value: func(m machine) string { return m.PrivateIP }},
+		{header: "PUBLIC-IP", value: func(m machine) string { return m.PublicIP }},
 		{header: "AGE", value: func(m machine) string { return age(now, m.Created) }},
 	}
 }

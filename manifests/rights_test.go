@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write testdata/rights.txt")
 func TestRights(t *testing.T) {
 	var rights []string
 	for _, file := range []string{"agent/rbac.yaml", "controller/rbac.yaml", "ledger/rbac.yaml", "ledger/address/rbac.yaml", "monitoring/access/reader.yaml", "server/rbac.yaml", "server/roles.yaml",
-		"scheduler/rbac.yaml", "scheduler/explain-reader.yaml", "scheduler/lease-reader.yaml", "simulated-cloud/rbac.yaml", "spot/rbac.yaml", "tenancy/roles.yaml", "tenancy/team.yaml"} {
+		"scheduler/rbac.yaml", "scheduler/explain-reader.yaml", "scheduler/lease-reader.yaml", "simulated-cloud/rbac.yaml", "spot/rbac.yaml", "spot/roles.yaml", "tenancy/roles.yaml", "tenancy/team.yaml"} {
 		for _, document := range documents(t, file) {
 			rights = append(rights, rightsOf(t, file, document)...)
 		}

@@ -38,9 +38,14 @@ type Installation struct {
 	Taken Taken
 	// SpotPools is how many there are, for whose machines somebody pays.
 	SpotPools int
+	// SpotTroubles are what keeps machines of some from coming.
+	SpotTroubles []SpotTrouble
 	// Hidden are parts that the user may not read, such as "CRDs".
 	Hidden []string
 }
+
+// SpotTrouble is what keeps the machines of a SpotPool from coming.
+type SpotTrouble struct{ SpotPool, Text string }
 
 // CRD is a kind of objects as the cluster knows it.
 type CRD struct {

@@ -104,6 +104,12 @@ func TestExamineInstallation(t *testing.T) {
 		"a digest is of any release": {whole, func(f *Installation) { f.Workloads[0].Image = "r/gpu-scheduler@sha256:aa" }, nil},
 		"nobody leads":               {whole, func(f *Installation) { f.Lease.Spec.RenewTime.Time = t0.Add(-time.Minute) }, map[string]finding{"scheduler": {Failed, "last heard of"}}},
 		"SpotPools are looked after": {whole, func(f *Installation) { f.SpotPools = 2 }, nil},
+		"a SpotPool whose machines do not join": {whole, func(f *Installation) {
+			f.SpotPools, f.SpotTroubles = 2, []SpotTrouble{{"train", "no kubelet registered its node"}}
+		}, map[string]finding{"SpotPools": {Warning, "machines of train do not come: no kubelet registered its node"}}},
+		"three of them": {whole, func(f *Installation) {
+			f.SpotPools, f.SpotTroubles = 3, []SpotTrouble{{"a", "no kubelet"}, {"b", "sold out"}, {"c", "sold out"}}
+		}, map[string]finding{"SpotPools": {Warning, "machines of a do not come: no kubelet; nor do those of 2 more"}}},
 		"SpotPools that nobody looks after": {fresh, func(f *Installation) { f.SpotPools = 2 },
 			with(map[string]finding{"SpotPools": {Failed, "2 have machines that nobody looks after"}})},
 		"SpotPools whose controller is dead": {whole, func(f *Installation) { f.SpotPools, f.Controller.Spec.RenewTime.Time = 1, t0.Add(-time.Minute) },

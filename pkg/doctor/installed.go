@@ -108,6 +108,14 @@ func (f *Installation) spotPools() Check {
 		return Check{Name: name, Status: Failed, Text: lost.And(": no gpu-controller leads"),
 			Advice: phrase.Of("see why it is down: kubectl -n kube-system get pods -l app.kubernetes.io/name=%s", controllerName)}
 	}
+	if len(f.SpotTroubles) > 0 {
+		first := f.SpotTroubles[0]
+		text := phrase.Of("machines of %s do not come: %s", first.SpotPool, phrase.Written(first.Text))
+		if others := len(f.SpotTroubles) - 1; others > 0 {
+			text = text.With(counted(others, phrase.Of("; nor do those of 1 more"), phrase.Of("; nor do those of %d more", others)))
+		}
+		return Check{Name: name, Status: Warning, Text: text, Advice: phrase.Of("see what is the matter: gpuctl describe spotpool %s", first.SpotPool)}
+	}
 	return Check{Name: name, Status: OK, Text: counted(f.SpotPools, phrase.Of("1 is there"), phrase.Of("%d are there", f.SpotPools)).
 		And(": delete them before an uninstall, and wait until they are gone")}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
@@ -137,29 +138,23 @@ func (f *Installation) readCRDs(ctx context.Context, client kubernetes.Interface
 		}
 		f.CRDs = append(f.CRDs, crd)
 	}
-	return f.countSpotPools(ctx, client)
+	return f.readSpotPools(ctx, client)
 }
 
-// countSpotPools asks for one of them, and how many remain.
-func (f *Installation) countSpotPools(ctx context.Context, client kubernetes.Interface) error {
-	data, err := client.Discovery().RESTClient().Get().AbsPath("/apis", names.GroupName, "v1alpha1", "spotpools").
-		Param("limit", "1").SetHeader("Accept", "application/json").Do(ctx).Raw()
+// readSpotPools reads how many there are, and what is the matter with them.
+func (f *Installation) readSpotPools(ctx context.Context, client kubernetes.Interface) error {
+	read, err := snapshot.Read(ctx, client, snapshot.SpotPools())
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil // there is no such kind, or the CRDs' check says what may not be read
 	}
 	if err != nil {
 		return phrase.Errorf("reading SpotPools: %w", err)
 	}
-	var list struct {
-		Metadata metav1.ListMeta
-		Items    []struct{}
-	}
-	if err := json.Unmarshal(data, &list); err != nil {
-		return phrase.Errorf("reading SpotPools: %w", err)
-	}
-	f.SpotPools = len(list.Items)
-	if more := list.Metadata.RemainingItemCount; more != nil {
-		f.SpotPools += int(*more)
+	f.SpotPools = len(read.SpotPools)
+	for _, pool := range inventory.BuildSpotPools(read.SpotPools) {
+		if pool.Trouble != "" {
+			f.SpotTroubles = append(f.SpotTroubles, SpotTrouble{pool.Name, pool.Trouble})
+		}
 	}
 	return nil
 }

@@ -76,9 +76,11 @@ type Machine struct {
 	InstanceType string `json:"instanceType,omitempty"`
 	Zone         string `json:"zone,omitempty"`
 	// Instance is what the cloud calls it, "" while that is not known.
-	Instance  string    `json:"instance,omitempty"`
-	PrivateIP string    `json:"privateIP,omitempty"`
-	Created   time.Time `json:"created"`
+	Instance  string `json:"instance,omitempty"`
+	PrivateIP string `json:"privateIP,omitempty"`
+	// PublicIP is its public address, "" while it has none.
+	PublicIP string    `json:"publicIP,omitempty"`
+	Created  time.Time `json:"created"`
 	// Joined is when its node was ready first, IdleSince since when no job runs there.
 	Joined    *time.Time `json:"joined,omitempty"`
 	IdleSince *time.Time `json:"idleSince,omitempty"`
@@ -174,7 +176,7 @@ func mayCost(m *names.SpotMachine) bool {
 
 func machineOf(m *names.SpotMachine) Machine {
 	out := Machine{
-		Name: m.Name, State: m.State, InstanceType: m.InstanceType, Zone: m.Zone, Instance: m.Instance, PrivateIP: m.PrivateIP,
+		Name: m.Name, State: m.State, InstanceType: m.InstanceType, Zone: m.Zone, Instance: m.Instance, PrivateIP: m.PrivateIP, PublicIP: m.PublicIP,
 		Created: m.Requested.UTC(), Joined: utc(m.JoinedAt), IdleSince: utc(m.IdleSince),
 	}
 	if m.Leaving != nil {
@@ -200,10 +202,10 @@ func product(price string, count int) string {
 	return one.Mul(one, big.NewRat(int64(count), 1)).FloatString(2)
 }
 
-// troubleOf is what keeps machines from coming: the cloud does not answer, or has none. Where it does both, too few of them
-// is no more than that they have not come yet.
+// troubleOf is what keeps machines from coming: the cloud does not answer, they do not join, or it has none. Where all is well, too
+// few of them is no more than that they have not come yet.
 func troubleOf(conditions []metav1.Condition) string {
-	for _, kind := range []string{names.ConditionCloudAnswers, names.ConditionCapacityAvailable} {
+	for _, kind := range []string{names.ConditionCloudAnswers, names.ConditionMachinesJoin, names.ConditionCapacityAvailable} {
 		if condition := meta.FindStatusCondition(conditions, kind); condition != nil && condition.Status == metav1.ConditionFalse {
 			return condition.Message
 		}

@@ -25,6 +25,7 @@ func TestSpotPools(t *testing.T) {
 	}
 	inDoubt := machine("g", "", names.MachineLaunching, "")
 	inDoubt.Asked = &at
+	inDoubt.PublicIP = "203.0.113.1"
 	pool := names.SpotPool{
 		ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: 3, CreationTimestamp: at},
 		Spec: names.SpotPoolSpec{
@@ -58,8 +59,13 @@ func TestSpotPools(t *testing.T) {
 	if diff := cmp.Diff(want, b); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if len(b.Conditions) != 2 || len(b.Machines) != 7 || b.Machines[0].Name != "a" || b.Machines[3].Leaving != names.LeavingInterrupted || b.Machines[3].End == nil {
+	if len(b.Conditions) != 2 || len(b.Machines) != 7 || b.Machines[0].Name != "a" || b.Machines[3].Leaving != names.LeavingInterrupted || b.Machines[3].End == nil ||
+		b.Machines[6].PublicIP != "203.0.113.1" {
 		t.Errorf("machines %+v, conditions %+v", b.Machines, b.Conditions)
+	}
+	pool.Status.Conditions = append(pool.Status.Conditions, metav1.Condition{Type: names.ConditionMachinesJoin, Status: metav1.ConditionFalse, Message: "no kubelet"})
+	if got := BuildSpotPools([]names.SpotPool{pool})[0].Trouble; got != "no kubelet" {
+		t.Errorf("the trouble is %q; more machines would not join either", got)
 	}
 	pool.Spec.Template.ChargeType = names.ChargeOnDemand
 	if got := BuildSpotPools([]names.SpotPool{pool})[0]; got.MaxPrice != "" || got.MostPerHour != "" {

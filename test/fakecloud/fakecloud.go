@@ -25,12 +25,16 @@ type Order struct {
 	Token, Name, Type, Zone string
 	Tags                    map[string]string
 	UserData                string
+	// Public has it get a public address.
+	Public bool
 }
 
 // Machine is one that was bought, from then on for ever.
 type Machine struct {
 	Order
-	ID, IP   string
+	ID, IP string
+	// PublicIP is its public address, "" if it was bought without.
+	PublicIP string
 	Launched time.Time
 	// Ready is when it runs, Notice when it was told to be taken back, End when it ends, Ended when it has ended; zero if not.
 	Ready, Notice, End, Ended time.Time
@@ -57,6 +61,8 @@ type Cloud struct {
 	Slowest time.Duration
 	// Denied has all calls refused.
 	Denied bool
+	// AddressesAfter is how long machines have no address at first.
+	AddressesAfter time.Duration
 
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -218,6 +224,9 @@ func (c *Cloud) launch(order Order) *Machine {
 		Order: order, ID: fmt.Sprintf("ins-%06d", number), IP: fmt.Sprintf("10.%d.%d.%d", number>>16&255, number>>8&255, number&255),
 		Launched: c.now, Ready: c.now.Add(c.Boot),
 	}
+	if order.Public {
+		m.PublicIP = fmt.Sprintf("203.0.%d.%d", 113+number>>8, number&255)
+	}
 	c.machines = append(c.machines, m)
 	return m
 }
@@ -251,7 +260,11 @@ func (c *Cloud) List(tags map[string]string, ids []string) ([]Machine, error) {
 		if !m.Ended.IsZero() {
 			continue // as it is no more
 		}
-		out = append(out, *m)
+		shown := *m
+		if c.now.Sub(m.Launched) < c.AddressesAfter {
+			shown.IP, shown.PublicIP = "", ""
+		}
+		out = append(out, shown)
 	}
 	return out, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/utils/ptr"
+
 	"g8s.host/gpu-scheduler/pkg/controller/spot"
 )
 
@@ -30,6 +32,7 @@ func (c *connection) tags() map[string]string {
 func (c *connection) Launch(_ context.Context, order spot.Order) (string, error) {
 	id, err := c.cloud.Run(Order{
 		Token: order.Token, Name: order.Machine, Type: order.InstanceType, Zone: order.Zone, Tags: c.tags(), UserData: c.account.UserData.Reveal(),
+		Public: c.account.Template.Internet != nil && ptr.Deref(c.account.Template.Internet.PublicIP, true),
 	})
 	return id, translate(err)
 }
@@ -48,7 +51,7 @@ func (c *connection) List(_ context.Context, known []string) ([]spot.Instance, e
 
 func (c *connection) instance(m Machine) spot.Instance {
 	out := spot.Instance{
-		ID: m.ID, Machine: m.Name, InstanceType: m.Type, Zone: m.Zone, PrivateIP: m.IP, Created: m.Launched, State: spot.Running,
+		ID: m.ID, Machine: m.Name, InstanceType: m.Type, Zone: m.Zone, PrivateIP: m.IP, PublicIP: m.PublicIP, Created: m.Launched, State: spot.Running,
 	}
 	if !m.Notice.IsZero() {
 		out.Interruption = m.End

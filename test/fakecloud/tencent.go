@@ -166,6 +166,7 @@ type runRequest struct {
 		DiskSize int64
 	}
 	VirtualPrivateCloud struct{ VpcId, SubnetId string } //nolint:revive // as the API has it
+	InternetAccessible  *internetAccessible
 	InstanceCount       int64
 	InstanceName        string
 	LoginSettings       struct {
@@ -181,6 +182,31 @@ type runRequest struct {
 	}
 	UserData    string
 	CamRoleName string
+}
+
+type internetAccessible struct {
+	InternetChargeType      string
+	InternetMaxBandwidthOut int64
+	PublicIpAssigned        *bool  //nolint:revive // as the API has it
+	BandwidthPackageId      string //nolint:revive // as the API has it
+}
+
+// check refuses what the API does.
+func (i *internetAccessible) check() error {
+	charges := []string{"BANDWIDTH_PREPAID", "TRAFFIC_POSTPAID_BY_HOUR", "BANDWIDTH_POSTPAID_BY_HOUR", "BANDWIDTH_PACKAGE"}
+	switch {
+	case i == nil:
+	case !slices.Contains(charges, i.InternetChargeType) || (i.InternetChargeType == "BANDWIDTH_PACKAGE") != (i.BandwidthPackageId != ""):
+		return refusal{"InvalidParameterCombination", "no such way to pay for the internet"}
+	case i.InternetMaxBandwidthOut == 0 && i.PublicIpAssigned != nil && *i.PublicIpAssigned:
+		return refusal{"InvalidParameterCombination", "a public address needs bandwidth"}
+	}
+	return nil
+}
+
+// isPublic reports whether a public address is assigned, which is the default where there is bandwidth.
+func (i *internetAccessible) isPublic() bool {
+	return i != nil && i.InternetMaxBandwidthOut > 0 && (i.PublicIpAssigned == nil || *i.PublicIpAssigned)
 }
 
 func (s *Tencent) run(body []byte) (map[string]any, error) {
@@ -200,6 +226,7 @@ func (s *Tencent) run(body []byte) (map[string]any, error) {
 	}
 	id, err := s.Cloud.Run(Order{
 		Token: q.ClientToken, Name: q.HostName, Type: q.InstanceType, Zone: q.Placement.Zone, Tags: tags, UserData: string(data),
+		Public: q.InternetAccessible.isPublic(),
 	})
 	if err != nil {
 		return nil, err
@@ -222,11 +249,18 @@ func (q *runRequest) check() ([]byte, error) {
 		return nil, refusal{"MissingParameter", "something is missing"}
 	case len(q.LoginSettings.KeyIds) == 0 && q.LoginSettings.KeepImageLogin != "TRUE":
 		return nil, refusal{"InvalidParameterCombination", "a password would be made up"}
+	case len(q.LoginSettings.KeyIds) > 0 && q.LoginSettings.KeepImageLogin != "":
+		return nil, refusal{"InvalidParameterCombination", "keys and the image's own login exclude each other"}
+	case strings.HasPrefix(q.ImageId, publicImages) && q.LoginSettings.KeepImageLogin != "":
+		return nil, refusal{"InvalidParameterCombination", "a public image has no login of its own"}
 	case !isSpot && (q.InstanceChargeType != "POSTPAID_BY_HOUR" || q.InstanceMarketOptions != nil):
 		return nil, refusal{"InvalidParameterCombination", "only spot machines have a price"}
 	}
-	return data, nil
+	return data, q.InternetAccessible.check()
 }
+
+// publicImages is how the names of those images begin here that are the cloud's own.
+const publicImages = "img-public"
 
 type describeRequest struct {
 	InstanceIds []string //nolint:revive // as the API has it
@@ -295,13 +329,20 @@ func (s *Tencent) instance(m Machine) map[string]any {
 	case m.Ready.After(s.Cloud.Now()):
 		state = "PENDING"
 	}
+	var private, public []string
+	if m.IP != "" {
+		private = []string{m.IP}
+	}
+	if m.PublicIP != "" {
+		public = []string{m.PublicIP}
+	}
 	tags := []tencentTag{}
 	for key, value := range m.Tags {
 		tags = append(tags, tencentTag{key, value})
 	}
 	return map[string]any{
 		"InstanceId": m.ID, "InstanceState": state, "InstanceType": m.Type, "Placement": map[string]string{"Zone": m.Zone},
-		"PrivateIpAddresses": []string{m.IP}, "PublicIpAddresses": nil, "Tags": tags,
+		"PrivateIpAddresses": private, "PublicIpAddresses": public, "Tags": tags,
 	}
 }
 

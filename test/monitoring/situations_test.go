@@ -61,6 +61,7 @@ var situations = []situation{
 	{"GPUsHeldIdle", "a card that a pod holds does nothing", func(e *env) { e.cards.Store(idleCard) }, func(e *env) { e.cards.Store(busyCard) }},
 	{"GPUSpotCapacityMissing", "the cloud has fewer machines than the minimum", func(e *env) { e.apply("spot", soldOut) }, func(e *env) { e.kubectl("delete", "spotpool", "sold-out", "--wait=false") }},
 	{"GPUSpotCloudSilent", "the cloud cannot be reached", func(e *env) { e.apply("silent", silentCloud) }, func(e *env) { e.kubectl("delete", "spotpool", "silent", "--wait=false") }},
+	{"GPUSpotMachinesDoNotJoin", "a machine takes longer than it may", func(e *env) { e.apply("unjoined", unjoined) }, func(e *env) { e.kubectl("delete", "spotpool", "unjoined", "--wait=false") }},
 	{"GPUChannelDead", "a job ends whose channel leads to nobody", func(e *env) { e.apply("dead", deadChannel(time.Now())) }, nil},
 	{"GPUScoringPolicyRefused", "the scoring policy has a mistake", func(e *env) { e.policy("strategy: Nonsense") }, func(e *env) { e.policy("strategy: Pack") }},
 	{"GPUSchedulingLatencyHigh", "each attempt takes 300 ms", func(e *env) { e.slowly("late") }, func(e *env) { e.slow.Store(false) }},
@@ -75,6 +76,9 @@ const (
 	soldOut = `{apiVersion: g8s.host/v1alpha1, kind: SpotPool, metadata: {name: sold-out}, spec: {pool: sold-out, gpuType: A100-80G,
   minimum: 9, maximum: 9, provider: {name: Simulated}, template: {instanceTypes: [big], zones: [{name: a}], gpus: 8,
   simulated: {cpu: "64", memory: 512Gi, bootSeconds: 1, machinesPerZone: 1}}}}`
+	unjoined = `{apiVersion: g8s.host/v1alpha1, kind: SpotPool, metadata: {name: unjoined}, spec: {pool: unjoined, minimum: 1, maximum: 1,
+  joinSeconds: 30, provider: {name: Simulated}, template: {instanceTypes: [big], zones: [{name: a}], gpus: 8,
+  simulated: {cpu: "64", memory: 512Gi, bootSeconds: 50}}}}`
 	silentCloud = `{apiVersion: g8s.host/v1alpha1, kind: SpotPool, metadata: {name: silent}, spec: {pool: silent, minimum: 1, maximum: 1,
   provider: {name: TencentCloud, region: r, credentialsSecret: {name: none}},
   template: {instanceTypes: [x], zones: [{name: a, subnet: s}], gpus: 1, image: img-1, network: vpc-1}}}`

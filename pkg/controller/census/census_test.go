@@ -198,7 +198,9 @@ func TestWhatIsGivenAwayTwice(t *testing.T) {
 func spotPool(name string, capacity metav1.ConditionStatus) *g8s.SpotPool {
 	pool := &g8s.SpotPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	pool.Spec.Minimum, pool.Status.Size, pool.Status.Joined = 3, 2, 1
-	pool.Status.Conditions = []metav1.Condition{{Type: g8s.ConditionCapacityAvailable, Status: capacity}}
+	pool.Status.Conditions = []metav1.Condition{
+		{Type: g8s.ConditionCapacityAvailable, Status: capacity}, {Type: g8s.ConditionMachinesJoin, Status: metav1.ConditionFalse},
+	}
 	return pool
 }
 
@@ -243,6 +245,7 @@ gpu_controller_spot_machines{spot_pool="s",state="joined"} 1
 gpu_controller_spot_machines{spot_pool="s",state="minimum"} 3
 gpu_controller_spot_problem{problem="capacity",spot_pool="s"} 1
 gpu_controller_spot_problem{problem="cloud",spot_pool="s"} 0
+gpu_controller_spot_problem{problem="joining",spot_pool="s"} 1
 `
 	compare(t, collector, want)
 	if err := reader.Delete(context.Background(), &stuck); err != nil {

@@ -45,7 +45,7 @@ var (
 	spotMachines = desc("spot_machines", "Machines of a SpotPool: the minimum that there should be, those that there are or that are being bought, "+
 		"and those that are ready nodes.", "spot_pool", "state")
 	spotProblem = desc("spot_problem", "1 while a SpotPool cannot buy: capacity, no type in any zone is to be had; cloud, the cloud does not do "+
-		"what is asked of it.", "spot_pool", "problem")
+		"what is asked of it; joining, machines that were bought do not become nodes.", "spot_pool", "problem")
 
 	foreignPods = desc("foreign_pods", "Pods with GPUs that another scheduler than gpu-scheduler placed, but for those in a pool of that "+
 		"scheduler's name.")
@@ -158,6 +158,7 @@ func (n *Numbers) tell(tell func(*prometheus.Desc, float64, ...string)) {
 		tell(spotMachines, float64(spot.Joined), name, "joined")
 		tell(spotProblem, number(spot.NoCapacity), name, "capacity")
 		tell(spotProblem, number(spot.CloudSilent), name, "cloud")
+		tell(spotProblem, number(spot.NotJoining), name, "joining")
 	}
 }
 

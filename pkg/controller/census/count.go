@@ -94,8 +94,9 @@ type Gangs struct {
 // Spot is one SpotPool.
 type Spot struct {
 	Minimum, Size, Joined int64
-	// NoCapacity says that no type in any zone can be bought, CloudSilent that the cloud does not do what is asked of it.
-	NoCapacity, CloudSilent bool
+	// NoCapacity says that no type in any zone can be bought, CloudSilent that the cloud does not do what is asked of it, and NotJoining
+	// that machines that were bought do not become nodes.
+	NoCapacity, CloudSilent, NotJoining bool
 }
 
 // Count counts. Pods of other schedulers do not wait for ours.
@@ -180,6 +181,7 @@ func (n *Numbers) addSpot(pools []g8s.SpotPool) {
 		n.Spot[called[pools[i].Name]] = Spot{
 			Minimum: sum.Minimum + one.Minimum, Size: sum.Size + one.Size, Joined: sum.Joined + one.Joined,
 			NoCapacity: sum.NoCapacity || one.NoCapacity, CloudSilent: sum.CloudSilent || one.CloudSilent,
+			NotJoining: sum.NotJoining || one.NotJoining,
 		}
 	}
 }
@@ -288,5 +290,6 @@ func spotOf(pool *g8s.SpotPool) Spot {
 		Minimum: int64(pool.Spec.Minimum), Size: int64(pool.Status.Size), Joined: int64(pool.Status.Joined),
 		NoCapacity:  meta.IsStatusConditionFalse(pool.Status.Conditions, g8s.ConditionCapacityAvailable),
 		CloudSilent: meta.IsStatusConditionFalse(pool.Status.Conditions, g8s.ConditionCloudAnswers),
+		NotJoining:  meta.IsStatusConditionFalse(pool.Status.Conditions, g8s.ConditionMachinesJoin),
 	}
 }

@@ -46,7 +46,7 @@ func TestWhoseNameAnAdoptedMachineHas(t *testing.T) {
 func TestAnAdoptedMachineIsNotLate(t *testing.T) {
 	plan := Decide(Facts{Pool: poolOf(1, 1), Answered: true, Now: t0, Instances: []Instance{{ID: "ins-1", State: Starting}}})
 	later := Decide(Facts{
-		Pool: &g8s.SpotPool{ObjectMeta: poolOf(1, 1).ObjectMeta, Spec: poolOf(1, 1).Spec, Status: plan.Status}, Answered: true, Now: t0.Add(joinFor - time.Second),
+		Pool: &g8s.SpotPool{ObjectMeta: poolOf(1, 1).ObjectMeta, Spec: poolOf(1, 1).Spec, Status: plan.Status}, Answered: true, Now: t0.Add((15 * time.Minute) - time.Second),
 		Instances: []Instance{{ID: "ins-1", State: Starting}},
 	})
 	if leaving := later.Status.Machines[0].Leaving; leaving != nil {

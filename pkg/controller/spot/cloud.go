@@ -85,6 +85,8 @@ type Instance struct {
 	Machine            string
 	InstanceType, Zone string
 	PrivateIP          string
+	// PublicIP is its public address, "" while it has none.
+	PublicIP string
 	// Created is when the cloud made it, zero where it does not say.
 	Created time.Time
 	State   InstanceState
@@ -103,8 +105,9 @@ const (
 	// Stopping is that of one that is being shut down or ended, Ended of one that has, and costs nothing more.
 	Stopping
 	Ended
-	// Broken is that of one that could not be started, and has to be ended.
+	// Broken is that of one that could not be started, Halted of one that was shut down and is paid for: both have to be ended.
 	Broken
+	Halted
 )
 
 // Kind is what an error of a cloud means for what to do next.

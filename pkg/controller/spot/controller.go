@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
@@ -51,6 +52,7 @@ const (
 	eventNotEnded   = "MachineNotTerminated"
 	eventReplaced   = "MachineLost"
 	eventRefused    = "NodeRefused"
+	eventNotJoined  = "MachinesDoNotJoin"
 )
 
 // Reconciler looks after SpotPools.
@@ -67,13 +69,20 @@ type Reconciler struct {
 
 	// told is what was last said of pods that stay where they are, by UID, and of nodes that are refused, by name and instance.
 	told sync.Map
+	// secrets tells of Secrets that change, once a SpotPool names one; nil where nobody does.
+	secrets *secretWatch
 }
 
 // SetUp adds the controller to a manager, whose cache has the indexes of package index.
 func (r *Reconciler) SetUp(manager ctrl.Manager) error {
+	var err error
+	if r.secrets, err = newSecretWatch(manager, r.SecretsNamespace); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		For(&g8s.SpotPool{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, r.afterAWhile()).
+		WatchesRawSource(source.Channel(r.secrets.changes, handler.EnqueueRequestsFromMapFunc(r.poolsNaming))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(traced.Reconciler(Name, r))
 }
@@ -203,6 +212,19 @@ func (r *Reconciler) announce(pool *g8s.SpotPool, plan *Plan) {
 			continue
 		}
 		r.Events.Eventf(pool, nil, corev1.EventTypeWarning, eventReplaced, "Replace", "machine %s (%s) is to go: %s", m.Name, m.Instance, m.Leaving.Reason)
+	}
+	r.announceUnjoined(pool, plan)
+}
+
+// announceUnjoined tells that machines do not join, once for each time that they have not.
+func (r *Reconciler) announceUnjoined(pool *g8s.SpotPool, plan *Plan) {
+	var before int32
+	if pool.Status.Joining != nil {
+		before = pool.Status.Joining.Failures
+	}
+	if joining := plan.Status.Joining; joining.Failures > before {
+		r.Events.Eventf(pool, nil, corev1.EventTypeWarning, eventNotJoined, "Buy", "%s; the next machine is bought at %s",
+			joining.Reason, joining.RetryAfter.UTC().Format(time.RFC3339))
 	}
 }
 

@@ -23,6 +23,10 @@ type Facts struct {
 	Failure   error
 	Waiting   bool
 	Instances []Instance
+	// Unbuyable is why no machine can be bought though the cloud answers, nil if it can.
+	Unbuyable error
+	// Secrets are the versions of those that the spec names.
+	Secrets []g8s.ObservedSecret
 	// Nodes are those that may be of its machines.
 	Nodes  []Node
 	Demand Demand
@@ -99,8 +103,6 @@ const (
 	unlistedFor = 40 * time.Second
 	// forgetFailures is how long after the last failure of a call they are forgotten.
 	forgetFailures = 5 * time.Minute
-	// joinFor is how long a machine may take to join the cluster.
-	joinFor = 15 * time.Minute
 	// look is how often the cloud is asked for its machines, lookSoon how often while something is under way.
 	look     = 10 * time.Second
 	lookSoon = 5 * time.Second
@@ -128,6 +130,7 @@ func Decide(facts Facts) Plan {
 	for _, machine := range p.machines {
 		p.claimed[machine.Name] = true
 	}
+	p.forgetChanged()
 	p.forgive()
 	p.adopt()
 	p.matchNodes()
@@ -205,6 +208,7 @@ func (p *planner) observe(m *g8s.SpotMachine) {
 	p.observeInstance(m, instance)
 	if node != nil && node.Ready && m.JoinedAt == nil {
 		m.JoinedAt = ptr.To(p.now())
+		p.joined(m)
 	}
 	switch {
 	case node == nil || !node.Ready || node.Jobs > 0:
@@ -222,7 +226,7 @@ func (p *planner) observeInstance(m *g8s.SpotMachine, instance *Instance) {
 	switch {
 	case instance != nil:
 		m.Listed, m.MissingSince = true, nil
-		m.PrivateIP = cmp.Or(instance.PrivateIP, m.PrivateIP)
+		m.PrivateIP, m.PublicIP = cmp.Or(instance.PrivateIP, m.PrivateIP), instance.PublicIP
 	case m.Instance != "" && p.facts.Answered && m.Listed && m.MissingSince == nil:
 		m.MissingSince = ptr.To(p.now())
 	}
@@ -239,7 +243,7 @@ func (p *planner) mustGo(m *g8s.SpotMachine, instance *Instance, node *Node) (re
 	if m.Leaving != nil && m.Leaving.Ending {
 		return "", nil // it ends, as we want it
 	}
-	if instance != nil && instance.State == Broken {
+	if instance != nil && (instance.State == Broken || instance.State == Halted) {
 		return g8s.LeavingFailed, nil
 	}
 	if at := p.interruption(instance, node); !at.IsZero() {
@@ -253,7 +257,7 @@ func (p *planner) mustGo(m *g8s.SpotMachine, instance *Instance, node *Node) (re
 
 // isLate reports whether a machine should have joined the cluster long ago.
 func (p *planner) isLate(m *g8s.SpotMachine) bool {
-	return m.JoinedAt == nil && m.Instance != "" && p.since(askedAt(m)) >= joinFor
+	return m.JoinedAt == nil && m.Instance != "" && p.since(askedAt(m)) >= p.joinFor()
 }
 
 // hasEnded reports whether a machine is no more, by the word of its cloud or because it is missing.
@@ -309,7 +313,11 @@ func (p *planner) leave(m *g8s.SpotMachine, reason string, end *metav1.Time) {
 		return
 	}
 	m.Leaving = &g8s.SpotLeaving{Reason: reason, Since: p.now(), End: end}
-	if reason == g8s.LeavingFailed {
+	halted := p.byID[m.Instance] != nil && p.byID[m.Instance].State == Halted
+	switch {
+	case m.JoinedAt == nil && (reason == g8s.LeavingNeverJoined || reason == g8s.LeavingFailed && halted):
+		p.failedToJoin(m, halted)
+	case reason == g8s.LeavingFailed:
 		p.plan.Status.Offers = failedOffer(p.plan.Status.Offers, g8s.SpotOffer{
 			InstanceType: m.InstanceType, Zone: m.Zone, Reason: "a machine could not be started",
 		}, p.facts.Now)

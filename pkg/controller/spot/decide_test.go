@@ -29,6 +29,13 @@ func joined(name string, idle time.Duration) g8s.SpotMachine {
 	return out
 }
 
+// joinedAt is a machine that joined a while ago.
+func joinedAt(name string, since time.Duration) g8s.SpotMachine {
+	out := joined(name, 0)
+	out.Requested, out.JoinedAt = *ago(time.Hour), ago(since)
+	return out
+}
+
 func leaving(name, reason string, since time.Duration, change func(*g8s.SpotLeaving)) g8s.SpotMachine {
 	out := joined(name, 0)
 	out.Leaving = &g8s.SpotLeaving{Reason: reason, Since: *ago(since)}
@@ -97,6 +104,8 @@ func TestDecide(t *testing.T) {
 		retry       *metav1.Time
 		deleted     bool
 		silent      bool // the cloud does not answer
+		joining     *g8s.SpotJoining
+		unbuyable   bool
 		instances   []Instance
 		nodes       []Node
 		demand      Demand
@@ -280,10 +289,50 @@ func TestDecide(t *testing.T) {
 			least: 0, most: 5, machines: []g8s.SpotMachine{leaving("a", g8s.LeavingIdle, closed, nil)}, instances: running("a"), nodes: []Node{busy("a", 1)},
 			want: outcome{Machines: 1},
 		},
-		"a machine that never joins is replaced": {
+		"a machine that never joins is ended, and the next is bought later": {
 			least: 1, most: 1, machines: []g8s.SpotMachine{late("a")}, instances: running("a"),
-			want: outcome{Buy: 1, Offer: "big/a", Machines: 2, Leaving: map[string]string{"a": g8s.LeavingNeverJoined}, Terminate: []string{"ins-a"}},
+			want: outcome{Machines: 1, Leaving: map[string]string{"a": g8s.LeavingNeverJoined}, Terminate: []string{"ins-a"}},
 		},
+		"so is one that is shut down before it joins": {
+			least: 1, most: 1, machines: []g8s.SpotMachine{starting("a")}, instances: []Instance{{ID: "ins-a", Machine: "a", State: Halted}},
+			want: outcome{Machines: 1, Leaving: map[string]string{"a": g8s.LeavingFailed}, Terminate: []string{"ins-a"}},
+		},
+		"a machine that never joins is replaced at once where others did since it was bought": {
+			least: 2, most: 2, machines: []g8s.SpotMachine{late("a"), joinedAt("b", time.Minute)}, instances: running("a", "b"),
+			nodes: []Node{busy("b", 8)}, joining: &g8s.SpotJoining{LastJoined: ago(time.Minute)},
+			want: outcome{Buy: 1, Offer: "big/a", Machines: 3, Leaving: map[string]string{"a": g8s.LeavingNeverJoined}, Terminate: []string{"ins-a"}},
+		},
+		"one machine is tried where the last did not join": {
+			least: 30, most: 30, joining: &g8s.SpotJoining{Failures: 1, RetryAfter: ago(0)}, want: outcome{Buy: 1, Offer: "big/a", Machines: 1},
+		},
+		"and no other while it is on its way": {
+			least: 30, most: 30, machines: []g8s.SpotMachine{starting("a")}, instances: running("a"),
+			joining: &g8s.SpotJoining{Failures: 1, RetryAfter: ago(0)}, want: outcome{Machines: 1},
+		},
+		"nor before its time": {least: 30, most: 30, joining: &g8s.SpotJoining{Failures: 1, RetryAfter: ago(-time.Second)}},
+		"it is tried where fewer have failed": {
+			least: 30, most: 30, joining: &g8s.SpotJoining{Failures: 2, RetryAfter: ago(0), Offers: []g8s.UnjoinedOffer{
+				{InstanceType: "big", Zone: "a", Failures: 2, RetryAfter: *ago(0)}, {InstanceType: "big", Zone: "b", Failures: 1, RetryAfter: *ago(0)},
+				{InstanceType: "small", Zone: "a", Failures: 1, RetryAfter: *ago(0)}, {InstanceType: "small", Zone: "b", Failures: 3, RetryAfter: *ago(0)},
+			}},
+			want: outcome{Buy: 1, Offer: "big/b", Machines: 1},
+		},
+		"machines that join elsewhere are not tried where they do not": {
+			least: 3, most: 3, joining: &g8s.SpotJoining{LastJoined: ago(time.Minute), Offers: []g8s.UnjoinedOffer{
+				{InstanceType: "big", Zone: "a", Failures: 1, RetryAfter: *ago(-time.Minute)},
+			}},
+			want: outcome{Buy: 3, Offer: "big/b", Machines: 3},
+		},
+		"until one may be tried again": {
+			least: 3, most: 3, joining: &g8s.SpotJoining{LastJoined: ago(time.Minute), Offers: []g8s.UnjoinedOffer{
+				{InstanceType: "big", Zone: "a", Failures: 1, RetryAfter: *ago(0)},
+			}},
+			want: outcome{Buy: 1, Offer: "big/a", Machines: 1},
+		},
+		"no more than a few are on their way before one has joined": {
+			least: 30, most: 30, machines: many(mostUnproven, starting), instances: running(names(mostUnproven)...), want: outcome{Machines: mostUnproven},
+		},
+		"nothing is bought without user data": {least: 3, most: 3, unbuyable: true},
 		"a machine that could not be started is ended, and bought elsewhere": {
 			least: 1, most: 1, machines: []g8s.SpotMachine{starting("a")}, instances: []Instance{{ID: "ins-a", Machine: "a", State: Broken}},
 			want: outcome{Buy: 1, Offer: "big/b", Machines: 2, Leaving: map[string]string{"a": g8s.LeavingFailed}, Terminate: []string{"ins-a"}},
@@ -303,13 +352,21 @@ func TestDecide(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			pool := poolOf(tc.least, tc.most)
-			pool.Status = g8s.SpotPoolStatus{Machines: tc.machines, Offers: tc.offers, RetryAfter: tc.retry}
+			pool.Status = g8s.SpotPoolStatus{Machines: tc.machines, Offers: tc.offers, RetryAfter: tc.retry, Joining: tc.joining}
+			if tc.joining != nil {
+				pool.Status.Joining.Recipe = recipe(&pool.Spec)
+			}
+			var unbuyable error
+			if tc.unbuyable {
+				unbuyable = &Error{Kind: Denied}
+			}
 			if tc.deleted {
 				pool.DeletionTimestamp = ago(0)
 			}
 			before := pool.DeepCopy()
 			plan := Decide(Facts{
 				Pool: pool, Answered: !tc.silent, Failure: &Error{Kind: Lost}, Instances: tc.instances, Nodes: tc.nodes, Demand: tc.demand, Now: t0,
+				Unbuyable: unbuyable,
 			})
 			got := outcomeOf(plan)
 			slices.Sort(got.Terminate)
@@ -376,6 +433,6 @@ func many(count int, of func(string) g8s.SpotMachine) (out []g8s.SpotMachine) {
 
 func late(name string) g8s.SpotMachine {
 	m := starting(name)
-	m.Requested = *ago(joinFor)
+	m.Requested = *ago((15 * time.Minute))
 	return m
 }

@@ -21,9 +21,6 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// maxUserData is the most that clouds take, in bytes.
-const maxUserData = 16 << 10
-
 // renewed is how old the lease of a kubelet that lives may be.
 const renewed = 15 * time.Second
 
@@ -52,16 +49,19 @@ func (r *Reconciler) gather(ctx context.Context, pool *g8s.SpotPool) (*view, err
 	return v, err
 }
 
-// askCloud lists the machines, unless that failed lately.
+// askCloud lists the machines, unless that failed lately with the spec and the Secrets as they are.
 func (r *Reconciler) askCloud(ctx context.Context, v *view) error {
 	pool := v.facts.Pool
+	secrets := r.readSecrets(ctx, pool)
+	v.facts.Secrets = secrets.versions
 	condition := meta.FindStatusCondition(pool.Status.Conditions, g8s.ConditionCloudAnswers)
 	after := pool.Status.RetryAfter
-	if condition != nil && condition.Reason == reasonListFailed && after != nil && after.After(v.facts.Now) {
+	if condition != nil && condition.Reason == reasonListFailed && after != nil && after.After(v.facts.Now) && !isChanged(pool, secrets.versions) {
 		v.facts.Waiting = true
 		return nil
 	}
-	account, err := r.account(ctx, pool)
+	account, err := r.account(ctx, pool, secrets)
+	v.facts.Unbuyable = secrets.userData.err
 	if err == nil {
 		connect := r.Clouds[pool.Spec.Provider.Name]
 		if connect == nil {
@@ -87,8 +87,8 @@ func (r *Reconciler) askCloud(ctx context.Context, v *view) error {
 	return ctx.Err()
 }
 
-// account reads the Secrets of a SpotPool. An [Error] says what is wrong with them, and never what is in them.
-func (r *Reconciler) account(ctx context.Context, pool *g8s.SpotPool) (Account, error) {
+// account is what connecting to the cloud needs. An [Error] says what is wrong with its Secret, and never what is in it.
+func (r *Reconciler) account(ctx context.Context, pool *g8s.SpotPool, secrets *secrets) (Account, error) {
 	cluster, err := r.clusterUID(ctx)
 	if err != nil {
 		return Account{}, err
@@ -97,43 +97,19 @@ func (r *Reconciler) account(ctx context.Context, pool *g8s.SpotPool) (Account, 
 		Owner: Owner{Cluster: cluster, Pool: pool.Name}, Provider: pool.Spec.Provider, Template: pool.Spec.Template,
 		Labels: labelsOf(pool),
 	}
-	if ref := pool.Spec.Provider.CredentialsSecret; ref != nil {
-		data, err := r.secret(ctx, ref.Name)
-		if err != nil {
-			return Account{}, err
-		}
+	if secrets.credentials.err != nil {
+		return Account{}, secrets.credentials.err
+	}
+	if data := secrets.credentials.data; data != nil {
 		out.Credentials = map[string]Secret{}
 		for key, value := range data {
 			out.Credentials[key] = NewSecret(string(value))
 		}
 	}
 	if ref := pool.Spec.Template.UserData; ref != nil {
-		data, err := r.secret(ctx, ref.Name)
-		if err != nil {
-			return Account{}, err
-		}
-		value, ok := data[ref.Key]
-		if !ok || len(value) == 0 || len(value) > maxUserData {
-			return Account{}, &Error{Kind: Denied, Text: fmt.Sprintf(
-				"Secret %s/%s must have key %s, of 1 byte to 16 KiB", r.SecretsNamespace, ref.Name, ref.Key)}
-		}
-		out.UserData = NewSecret(string(value))
+		out.UserData = NewSecret(string(secrets.userData.data[ref.Key]))
 	}
 	return out, nil
-}
-
-func (r *Reconciler) secret(ctx context.Context, name string) (map[string][]byte, error) {
-	var secret corev1.Secret
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.SecretsNamespace, Name: name}, &secret)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, &Error{Kind: Denied, Text: fmt.Sprintf("there is no Secret %s/%s", r.SecretsNamespace, name)}
-	case apierrors.IsForbidden(err):
-		return nil, &Error{Kind: Denied, Text: fmt.Sprintf("gpu-controller may not read Secret %s/%s", r.SecretsNamespace, name)}
-	case err != nil:
-		return nil, &Error{Kind: Lost, Text: fmt.Sprintf("Secret %s/%s cannot be read now", r.SecretsNamespace, name)}
-	}
-	return secret.Data, nil
 }
 
 // clusterUID tells this cluster from others that share an account.

@@ -146,7 +146,7 @@ func (p *planner) starting() int {
 
 // grow buys machines up to the minimum, and up to the maximum for what waits.
 func (p *planner) grow() {
-	if p.deleted() || !p.sees() {
+	if p.deleted() || !p.sees() || p.facts.Unbuyable != nil {
 		return
 	}
 	live := len(p.live())
@@ -154,16 +154,16 @@ func (p *planner) grow() {
 	if count <= 0 {
 		return
 	}
-	if left := p.retryIn(); left > 0 {
+	if left := max(p.retryIn(), p.joinsIn()); left > 0 {
 		p.again(left)
 		return
 	}
-	instanceType, zone, left := p.offer()
+	instanceType, zone, left := p.joiningOffer()
 	if instanceType == "" {
 		p.again(left)
 		return
 	}
-	for range min(count, atOnce-min(len(p.doubtful()), atOnce/2)) {
+	for range min(count, p.mayTry(instanceType, zone), atOnce-min(len(p.doubtful()), atOnce/2)) {
 		name := machineName(p.facts.Pool.Name, string(p.facts.Pool.UID)+"/"+strconv.FormatInt(p.plan.Status.Serial, 10))
 		p.plan.Status.Serial++
 		p.machines = append(p.machines, g8s.SpotMachine{Name: name, InstanceType: instanceType, Zone: zone, Requested: p.now()})
@@ -188,7 +188,7 @@ func (p *planner) doubtful() []*g8s.SpotMachine {
 func (p *planner) replay() {
 	p.plan.Replay = map[string]bool{}
 	doubtful := p.doubtful()
-	if !p.facts.Answered || len(doubtful) == 0 {
+	if !p.facts.Answered || p.facts.Unbuyable != nil || len(doubtful) == 0 {
 		return // there may be no account to ask with
 	}
 	p.again(lookSoon)
@@ -220,8 +220,8 @@ func (p *planner) retryIn() time.Duration {
 	return 0
 }
 
-// offer is the first type and zone that may be tried, or how long until one may.
-func (p *planner) offer() (instanceType, zone string, left time.Duration) {
+// offered are the types and zones that the cloud may have, the preferred first, and if there is none how long until one may be tried.
+func (p *planner) offered() (out []offer, left time.Duration) {
 	left = look
 	for _, instanceType := range p.spec.Template.InstanceTypes {
 		for _, zone := range p.spec.Template.Zones {
@@ -229,13 +229,17 @@ func (p *planner) offer() (instanceType, zone string, left time.Duration) {
 				return o.InstanceType == instanceType && o.Zone == zone.Name
 			})
 			if i < 0 || !p.plan.Status.Offers[i].RetryAfter.After(p.facts.Now) {
-				return instanceType, zone.Name, 0
+				out = append(out, offer{instanceType, zone.Name})
+				continue
 			}
 			left = min(left, p.plan.Status.Offers[i].RetryAfter.Sub(p.facts.Now))
 		}
 	}
-	return "", "", left
+	return out, left
 }
+
+// offer is a type in a zone.
+type offer struct{ instanceType, zone string }
 
 // Token is what a machine is bought under: it follows from its name, and from what no other SpotPool shares.
 func Token(pool *g8s.SpotPool, machine string) string {

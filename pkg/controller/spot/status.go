@@ -23,7 +23,8 @@ func (p *planner) conclude() {
 		}
 	}
 	status.Offers = slices.DeleteFunc(status.Offers, func(offer g8s.SpotOffer) bool { return !p.isOffered(offer) })
-	for _, condition := range []metav1.Condition{p.ready(), p.answers(), p.capacity()} {
+	status.ObservedSecrets = p.facts.Secrets
+	for _, condition := range []metav1.Condition{p.ready(), p.answers(), p.capacity(), p.joins()} {
 		condition.ObservedGeneration, condition.LastTransitionTime = p.facts.Pool.Generation, p.now()
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
@@ -50,6 +51,9 @@ func (p *planner) ready() metav1.Condition {
 		if starting := p.starting(); starting > 0 {
 			out.Message += fmt.Sprintf("; %d are on their way", starting)
 		}
+		if p.plan.Status.Joining.Failures > 0 {
+			out.Message += "; machines do not join"
+		}
 	}
 	return out
 }
@@ -67,6 +71,8 @@ func (p *planner) answers() metav1.Condition {
 		out.Status, out.Reason, out.Message = metav1.ConditionFalse, reasonListFailed, "listing the machines: "+words(p.facts.Failure)
 	case p.blind != "":
 		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "MachinesUnknown", p.blind
+	case p.facts.Unbuyable != nil:
+		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "CannotBuy", "buying machines: "+words(p.facts.Unbuyable)
 	case p.plan.Status.Failures > 0:
 		out.Status, out.Reason = metav1.ConditionFalse, "CallsFail"
 		out.Message = fmt.Sprintf("%d calls in a row have failed: the events say why", p.plan.Status.Failures)
@@ -75,8 +81,7 @@ func (p *planner) answers() metav1.Condition {
 }
 
 func (p *planner) capacity() metav1.Condition {
-	instanceType, _, _ := p.offer()
-	if instanceType != "" {
+	if offers, _ := p.offered(); len(offers) > 0 {
 		return metav1.Condition{
 			Type: g8s.ConditionCapacityAvailable, Status: metav1.ConditionTrue, Reason: "Offered",
 			Message: "a type that is asked for can be tried in a zone",

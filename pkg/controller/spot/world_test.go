@@ -42,6 +42,9 @@ type world struct {
 	random *rand.Rand
 	events *log
 
+	// mute are the machines whose kubelets never register; nil is none.
+	mute func(fakecloud.Machine) bool
+
 	controller *spot.Reconciler
 	fuse       *fuse
 	due        time.Time
@@ -134,9 +137,19 @@ func (w *world) begin(f *fuse) {
 }
 
 // second lets a second pass, and has the controller do what is due.
-func (w *world) second() {
+func (w *world) second() { w.step(time.Second) }
+
+// leap lets hours pass in steps of a few seconds.
+func (w *world) leap(d time.Duration) {
 	w.Helper()
-	now := w.clock.Now().Add(time.Second)
+	for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
+		w.step(5 * time.Second)
+	}
+}
+
+func (w *world) step(d time.Duration) {
+	w.Helper()
+	now := w.clock.Now().Add(d)
 	w.clock.SetTime(now)
 	w.cloud.At(now)
 	w.kubelets(now)
@@ -181,7 +194,7 @@ func (w *world) kubelets(now time.Time) {
 			w.renew(m.Name, now)
 		}
 		switch {
-		case node == nil && m.Alive(now) && !m.Ready.After(now):
+		case node == nil && m.Alive(now) && !m.Ready.After(now) && (w.mute == nil || !w.mute(m)):
 			w.create(&corev1.Node{
 				ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: types.UID("node-of-" + m.ID)},
 				Spec:       corev1.NodeSpec{ProviderID: "qcloud:///1/" + m.ID, Taints: []corev1.Taint{{Key: g8s.TaintJoining, Effect: corev1.TaintEffectNoSchedule}}},

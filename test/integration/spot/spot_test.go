@@ -131,6 +131,13 @@ func TestWhatASpotPoolMayAsk(t *testing.T) {
 		"a password":                    {replace(tencent, "image: img-1", "image: img-1, password: secret"), "field not declared in schema"},
 		"a key in the open":             {replace(tencent, "region: r", "region: r, secretKey: secret"), "field not declared in schema"},
 		"a name that is no host's":      {replace(good, "name: asked", "name: a.b"), "the name begins the host names"},
+		"a login twice":                 {replace(tencent, "image: img-1", "image: img-1, keyPairs: [k], keepImageLogin: true"), "keyPairs and keepImageLogin exclude each other"},
+		"no login at all":               {replace(tencent, "image: img-1", "image: img-1, keepImageLogin: false"), "the cloud would make up a password"},
+		"a public address for nothing":  {replace(tencent, "image: img-1", "image: img-1, internet: {chargeType: Traffic}"), "internet.bandwidthMbps"},
+		"a package that is none":        {replace(tencent, "image: img-1", "image: img-1, internet: {chargeType: BandwidthPackage, bandwidthMbps: 5}"), "bandwidthPackage is for"},
+		"a package that is not used":    {replace(tencent, "image: img-1", "image: img-1, internet: {chargeType: Traffic, bandwidthMbps: 5, bandwidthPackage: p}"), "bandwidthPackage is for"},
+		"an account for a machine":      {replace(tencent, "image: img-1", "image: img-1, userData: {name: s, key: secretKey}"), "no machine is given"},
+		"no time to join":               {replace(good, "drainSeconds: 8", "joinSeconds: 1"), "spec.joinSeconds"},
 		"a price that is none":          {replace(tencent, "image: img-1", "image: img-1, maxPrice: much"), "maxPrice"},
 	}
 	for name, tc := range tests {
@@ -168,10 +175,9 @@ func TestTheExampleWorks(t *testing.T) {
 	e.must(string(text))
 	e.joined(2)
 	e.gone()
-	if text, err = os.ReadFile("../../../examples/spot/tencent-cloud.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "-f", "../../../examples/spot/tencent-cloud.yaml"); err != nil {
-		t.Errorf("%v for\n%s", err, text)
+	for _, file := range []string{"tencent-cloud.yaml"} {
+		if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "-f", "../../../examples/spot/"+file); err != nil {
+			t.Errorf("%v for %s", err, file)
+		}
 	}
 }

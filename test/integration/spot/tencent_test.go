@@ -22,20 +22,28 @@ import (
 // hosts plays the machines of the cloud until the test ends: their nodes register when they run, and fall silent with them.
 func (e *env) hosts() {
 	e.Helper()
+	silent := map[string]bool{}
+	e.passes(func(ctx context.Context, now time.Time) {
+		for _, m := range cloud.Machines() {
+			if err := host(ctx, m, now, silent); err != nil && ctx.Err() == nil {
+				fmt.Fprintf(os.Stderr, "host %s: %v\n", m.Name, err)
+			}
+		}
+	})
+}
+
+// passes has time pass in the cloud until the test ends, and something done again and again.
+func (e *env) passes(do func(context.Context, time.Time)) {
+	e.Helper()
 	ctx, done := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	e.Cleanup(func() { done(); <-ended })
 	go func() {
 		defer close(ended)
-		silent := map[string]bool{}
 		for ctx.Err() == nil {
 			now := time.Now()
 			cloud.At(now)
-			for _, m := range cloud.Machines() {
-				if err := host(ctx, m, now, silent); err != nil && ctx.Err() == nil {
-					fmt.Fprintf(os.Stderr, "host %s: %v\n", m.Name, err)
-				}
-			}
+			do(ctx, now)
 			time.Sleep(200 * time.Millisecond)
 		}
 	}()

@@ -91,6 +91,14 @@ type SpotPoolSpec struct {
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
 	IdleSeconds *int32 `json:"idleSeconds,omitempty"`
+	// JoinSeconds is how long a machine may take to become a ready node. One that takes longer is given back, and the next is bought
+	// later and later, alone, until one joins. 30 to 7200. Defaults to 900.
+	//
+	// +optional
+	// +kubebuilder:default=900
+	// +kubebuilder:validation:Minimum=30
+	// +kubebuilder:validation:Maximum=7200
+	JoinSeconds *int32 `json:"joinSeconds,omitempty"`
 }
 
 // The providers of machines.
@@ -128,6 +136,9 @@ type SecretName struct {
 }
 
 // MachineTemplate is what a machine is like, and where it may be.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.keyPairs) && size(self.keyPairs) > 0 && has(self.keepImageLogin) && self.keepImageLogin)",message="keyPairs and keepImageLogin exclude each other: the cloud takes one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.keepImageLogin) || self.keepImageLogin || (has(self.keyPairs) && size(self.keyPairs) > 0)",message="keepImageLogin: false needs keyPairs: without either the cloud would make up a password"
 type MachineTemplate struct {
 	// InstanceTypes are the cloud's types that do, the preferred first. All have the same GPUs.
 	//
@@ -179,8 +190,7 @@ type MachineTemplate struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	SecurityGroups []string `json:"securityGroups,omitempty"`
-	// KeyPairs are the cloud's key pairs whose owners may log in, and Role is the role that a machine has in the cloud. Nobody
-	// logs in with a password.
+	// KeyPairs are the cloud's key pairs whose owners may log in. Nobody logs in with a password.
 	//
 	// +optional
 	// +listType=set
@@ -188,6 +198,18 @@ type MachineTemplate struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	KeyPairs []string `json:"keyPairs,omitempty"`
+	// KeepImageLogin leaves it to the image who may log in, which is so wherever there are no keyPairs. TencentCloud takes that for
+	// images of an account's own, shared and imported ones; its public images need keyPairs.
+	//
+	// +optional
+	KeepImageLogin *bool `json:"keepImageLogin,omitempty"`
+	// Internet gives a machine bandwidth to the internet, and a public address. Without it a machine has neither: what it needs from
+	// outside of its network, such as images, comes through a NAT gateway of its subnet.
+	//
+	// +optional
+	Internet *MachineInternet `json:"internet,omitempty"`
+	// Role is the role that a machine has in the cloud.
+	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Role string `json:"role,omitempty"`
@@ -198,6 +220,7 @@ type MachineTemplate struct {
 	// UserData is the key of a Secret with what a machine runs when it starts, so that it joins the cluster. 16 KiB at most.
 	//
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!(self.key in ['secretId', 'secretKey'])",message="secretId and secretKey are the keys of accounts, which no machine is given"
 	UserData *SecretKey `json:"userData,omitempty"`
 	// Simulated is for the provider of that name.
 	//
@@ -220,6 +243,40 @@ type MachineZone struct {
 	// +kubebuilder:validation:MaxLength=63
 	Subnet string `json:"subnet,omitempty"`
 }
+
+// MachineInternet is how a machine reaches the internet, and is reached from there.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.bandwidthPackage) == (self.chargeType == 'BandwidthPackage')",message="bandwidthPackage is for the chargeType BandwidthPackage, which needs it"
+type MachineInternet struct {
+	// BandwidthMbps is the most that a machine sends, in Mbit/s. 1 to 10000.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	BandwidthMbps int32 `json:"bandwidthMbps"`
+	// ChargeType is what is paid for: Bandwidth, by the hour, whatever is sent; Traffic, what is sent; or BandwidthPackage, nothing
+	// beside the package that the machine shares.
+	//
+	// +kubebuilder:validation:Enum=Bandwidth;Traffic;BandwidthPackage
+	ChargeType string `json:"chargeType"`
+	// BandwidthPackage is that package, such as bwp-xxx.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	BandwidthPackage string `json:"bandwidthPackage,omitempty"`
+	// PublicIP gives a machine a public address. Defaults to true.
+	//
+	// +optional
+	// +kubebuilder:default=true
+	PublicIP *bool `json:"publicIP,omitempty"`
+}
+
+// What is paid for the internet.
+const (
+	InternetBandwidth        = "Bandwidth"
+	InternetTraffic          = "Traffic"
+	InternetBandwidthPackage = "BandwidthPackage"
+)
 
 // MachineDisk is a system disk.
 type MachineDisk struct {
@@ -259,173 +316,3 @@ type SimulatedMachine struct {
 	// +kubebuilder:validation:Minimum=0
 	MachinesPerZone *int32 `json:"machinesPerZone,omitempty"`
 }
-
-// SpotPoolStatus is how a SpotPool is. What it says of machines is also what the controller remembers of them: it is written
-// before anything is asked of the cloud.
-type SpotPoolStatus struct {
-	// ObservedGeneration is the generation of the spec that this follows from.
-	//
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Size is how many machines there are or are being bought, but for those that are to go. Joined is how many of these are
-	// ready nodes.
-	//
-	// +optional
-	Size int32 `json:"size"`
-	// +optional
-	Joined int32 `json:"joined"`
-	// Machines are all machines.
-	//
-	// +optional
-	// +listType=map
-	// +listMapKey=name
-	Machines []SpotMachine `json:"machines,omitempty"`
-	// Offers are the types and zones that have failed of late.
-	//
-	// +optional
-	// +listType=atomic
-	Offers []SpotOffer `json:"offers,omitempty"`
-	// Serial is the number of the next machine.
-	//
-	// +optional
-	Serial int64 `json:"serial,omitempty"`
-	// Failures is how many calls of the cloud have failed in a row, and RetryAfter when it is asked again.
-	//
-	// +optional
-	Failures int32 `json:"failures,omitempty"`
-	// +optional
-	RetryAfter *metav1.Time `json:"retryAfter,omitempty"`
-	// Conditions are Ready, CloudAnswers and CapacityAvailable.
-	//
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-}
-
-// The types of a SpotPool's conditions, beside Ready.
-const (
-	// ConditionReady says whether the minimum of machines are ready nodes.
-	ConditionReady = "Ready"
-	// ConditionCloudAnswers says whether the cloud does what is asked of it.
-	ConditionCloudAnswers = "CloudAnswers"
-	// ConditionCapacityAvailable says whether some type in some zone can be bought.
-	ConditionCapacityAvailable = "CapacityAvailable"
-)
-
-// SpotMachine is a machine, from before it is bought until nothing of it is left.
-type SpotMachine struct {
-	// Name is also that of its host and node. The token under which it is bought follows from it.
-	Name string `json:"name"`
-	// InstanceType and Zone are what is bought.
-	//
-	// +optional
-	InstanceType string `json:"instanceType,omitempty"`
-	// +optional
-	Zone string `json:"zone,omitempty"`
-	// Instance is what the cloud calls it; "" while that is not known.
-	//
-	// +optional
-	Instance string `json:"instance,omitempty"`
-	// +optional
-	PrivateIP string `json:"privateIP,omitempty"`
-	// State is Launching, Starting, Joined, Leaving or Gone.
-	//
-	// +optional
-	State string `json:"state,omitempty"`
-	// Requested is when it was decided to buy it.
-	Requested metav1.Time `json:"requested"`
-	// Asked is when the cloud was last asked for it.
-	//
-	// +optional
-	Asked *metav1.Time `json:"asked,omitempty"`
-	// Listed says that the cloud has shown it once, and MissingSince since when it has not shown it any more.
-	//
-	// +optional
-	Listed bool `json:"listed,omitempty"`
-	// +optional
-	MissingSince *metav1.Time `json:"missingSince,omitempty"`
-	// JoinedAt is when its node became ready first, IdleSince since when no job runs there.
-	//
-	// +optional
-	JoinedAt *metav1.Time `json:"joinedAt,omitempty"`
-	// +optional
-	IdleSince *metav1.Time `json:"idleSince,omitempty"`
-	// Leaving is why it is to go.
-	//
-	// +optional
-	Leaving *SpotLeaving `json:"leaving,omitempty"`
-}
-
-// The states of machines.
-const (
-	MachineLaunching = "Launching"
-	MachineStarting  = "Starting"
-	MachineJoined    = "Joined"
-	MachineLeaving   = "Leaving"
-	MachineGone      = "Gone"
-)
-
-// SpotLeaving is why and since when a machine is to go.
-type SpotLeaving struct {
-	// Reason is Interrupted, Excess, Idle, Deleted, NeverJoined, Failed or Gone.
-	Reason string      `json:"reason"`
-	Since  metav1.Time `json:"since"`
-	// End is when the cloud takes it, where it has said so.
-	//
-	// +optional
-	End *metav1.Time `json:"end,omitempty"`
-	// Ending says that the cloud has been told to end it, or is about to be: it stays no more.
-	//
-	// +optional
-	Ending bool `json:"ending,omitempty"`
-}
-
-// The reasons why machines leave.
-const (
-	// LeavingInterrupted is that of a machine that its cloud takes back.
-	LeavingInterrupted = "Interrupted"
-	// LeavingExcess is that of one beyond the maximum, LeavingIdle of one beyond the minimum that runs nothing.
-	LeavingExcess = "Excess"
-	LeavingIdle   = "Idle"
-	// LeavingDeleted is that of all machines of a SpotPool that is deleted.
-	LeavingDeleted = "Deleted"
-	// LeavingNeverJoined is that of one whose node never came, LeavingFailed of one that its cloud could not start.
-	LeavingNeverJoined = "NeverJoined"
-	LeavingFailed      = "Failed"
-	// LeavingGone is that of one that has ended.
-	LeavingGone = "Gone"
-)
-
-// SpotOffer is a type in a zone that was not to be had.
-type SpotOffer struct {
-	InstanceType string `json:"instanceType"`
-	Zone         string `json:"zone"`
-	// Failures is how often in a row, Reason the last one, and RetryAfter when it is tried again.
-	Failures   int32       `json:"failures"`
-	Reason     string      `json:"reason"`
-	RetryAfter metav1.Time `json:"retryAfter"`
-}
-
-// What a SpotPool writes on nodes and pods, and reads there.
-const (
-	// LabelSpotPool is, on a node, the SpotPool of its machine.
-	LabelSpotPool = "g8s.host/spot-pool"
-	// TaintLeaving keeps new pods, by the effect NoSchedule, from the node of a machine that is to go. Its value is the reason.
-	TaintLeaving = "g8s.host/leaving"
-	// TaintJoining may be set by a kubelet as its node registers, so that no pods come before the node has the labels of its
-	// pool. The controller takes it away then.
-	TaintJoining = "g8s.host/joining"
-	// OutOfServiceGone is the value of Kubernetes' taint node.kubernetes.io/out-of-service on the node of a machine that has
-	// ended by the word of its cloud.
-	OutOfServiceGone = "instance-gone"
-	// AnnotationInterruption is, on a node, when its cloud takes the machine back, in RFC 3339. Whoever hears of that writes it.
-	AnnotationInterruption = "g8s.host/interruption"
-	// AnnotationCheckpoint, on a pod, with the value [True], asks to be told when its state is to be saved.
-	AnnotationCheckpoint = "g8s.host/checkpoint"
-	// AnnotationCheckpointNow is, on such a pod, by when its state is to be saved, in RFC 3339. The pod reads it from a volume
-	// of the downward API.
-	AnnotationCheckpointNow = "g8s.host/checkpoint-now"
-	// FinalizerSpotPool keeps a SpotPool until nothing of it is left in the cloud.
-	FinalizerSpotPool = "g8s.host/spot-pool"
-)

@@ -78,6 +78,9 @@ func instanceOf(in *cvm.Instance) spot.Instance {
 	if len(in.PrivateIpAddresses) > 0 {
 		out.PrivateIP = text(in.PrivateIpAddresses[0])
 	}
+	if len(in.PublicIpAddresses) > 0 {
+		out.PublicIP = text(in.PublicIpAddresses[0])
+	}
 	if at, err := time.Parse(time.RFC3339, text(in.CreatedTime)); err == nil {
 		out.Created = at
 	}
@@ -103,8 +106,10 @@ func stateOf(state string) spot.InstanceState {
 		return spot.Starting
 	case "STOPPING", "SHUTDOWN", "TERMINATING":
 		return spot.Stopping
-	case "LAUNCH_FAILED", "STOPPED":
+	case "LAUNCH_FAILED":
 		return spot.Broken
+	case "STOPPED":
+		return spot.Halted
 	}
 	return spot.Running
 }

@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common"
 	sdkerrors "github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common/errors"
 	"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common/profile"
 	cvm "github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/cvm/v20170312"
+	"k8s.io/utils/ptr"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/spot"
@@ -82,13 +84,27 @@ type cloud struct {
 func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	response, err := c.client.RunInstancesWithContext(ctx, c.request(order))
 	if err != nil {
-		return "", translate(err)
+		return "", c.explain(translate(err))
 	}
 	if response.Response == nil || len(response.Response.InstanceIdSet) != 1 || response.Response.InstanceIdSet[0] == nil {
 		return "", &spot.Error{Kind: spot.Lost}
 	}
 	return *response.Response.InstanceIdSet[0], nil
 }
+
+// explain adds to a refusal of a request as a whole, which names none of its fields, what the cloud asks of images and we cannot check.
+func (c *cloud) explain(err error) error {
+	var refusal *spot.Error
+	if len(c.account.Template.KeyPairs) > 0 || !errors.As(err, &refusal) || !slices.Contains(vagueCodes, refusal.Code) {
+		return err
+	}
+	return &spot.Error{
+		Kind: refusal.Kind, Code: refusal.Code, Text: refusal.Kind.String() + "; without keyPairs the image must be one of the account's own, or shared with it",
+	}
+}
+
+// vagueCodes are those by which the cloud refuses fields that exclude each other.
+var vagueCodes = []string{"InvalidParameter", "InvalidParameterCombination", "InvalidParameterConflict", "InvalidParameterValue"}
 
 // request is an order in the cloud's terms.
 func (c *cloud) request(order spot.Order) *cvm.RunInstancesRequest {
@@ -111,7 +127,8 @@ func (c *cloud) request(order spot.Order) *cvm.RunInstancesRequest {
 			request.SystemDisk.DiskType = common.StringPtr(disk.Type)
 		}
 	}
-	// Without either the cloud makes up a password, and sends it to the owner of the account.
+	request.InternetAccessible = internetOf(template)
+	// Without either the cloud makes up a password, and sends it to the owner of the account. It refuses both.
 	request.LoginSettings = &cvm.LoginSettings{KeepImageLogin: common.StringPtr("TRUE")}
 	if len(template.KeyPairs) > 0 {
 		request.LoginSettings = &cvm.LoginSettings{KeyIds: common.StringPtrs(template.KeyPairs)}
@@ -144,6 +161,29 @@ func charge(request *cvm.RunInstancesRequest, template g8s.MachineTemplate) {
 			SpotOptions: &cvm.SpotMarketOptions{MaxPrice: common.StringPtr(template.MaxPrice), SpotInstanceType: common.StringPtr("one-time")},
 		}
 	}
+}
+
+// internetOf is how a machine reaches the internet, nil if it does not by itself.
+func internetOf(template g8s.MachineTemplate) *cvm.InternetAccessible {
+	internet := template.Internet
+	if internet == nil {
+		return nil
+	}
+	out := &cvm.InternetAccessible{
+		InternetChargeType:      common.StringPtr(internetCharges[internet.ChargeType]),
+		InternetMaxBandwidthOut: common.Int64Ptr(int64(internet.BandwidthMbps)),
+		PublicIpAssigned:        common.BoolPtr(ptr.Deref(internet.PublicIP, true)),
+	}
+	if internet.BandwidthPackage != "" {
+		out.BandwidthPackageId = common.StringPtr(internet.BandwidthPackage)
+	}
+	return out
+}
+
+// internetCharges are what is paid for the internet, in the cloud's terms.
+var internetCharges = map[string]string{
+	g8s.InternetBandwidth: "BANDWIDTH_POSTPAID_BY_HOUR", g8s.InternetTraffic: "TRAFFIC_POSTPAID_BY_HOUR",
+	g8s.InternetBandwidthPackage: "BANDWIDTH_PACKAGE",
 }
 
 func tag(key, value string) *cvm.Tag {

@@ -895,6 +895,7 @@ type InventoryMachine struct {
 	Leaving      *string    `json:"leaving,omitempty"`
 	Name         string     `json:"name"`
 	PrivateIP    *string    `json:"privateIP,omitempty"`
+	PublicIP     *string    `json:"publicIP,omitempty"`
 	State        string     `json:"state"`
 	Zone         *string    `json:"zone,omitempty"`
 }
