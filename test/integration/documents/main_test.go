@@ -1,14 +1,15 @@
-// Package documents runs what the two published documents show, row by row: the mapping of gpuctl to Kubernetes, its
-// commands, routes and files, and the case study of a GPU scheduler, its nodes and pods. gpuctl and gpuctl-server work on a
-// sandbox with our scheduler. Where we differ, docs/documents.md says so and why; a test compares.
+// Package documents tries what the published documents show, item by item, with their blocks as they are printed: testdata has
+// a folder of each. gpuctl, kubectl and gpuctl-server work on a sandbox with our scheduler beside Kubernetes' own, and its nodes are
+// as gpu-agent makes them. Where we differ, docs/documents.md says so and why; a test compares.
 package documents
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,13 +21,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/pkg/sandbox"
-	"g8s.host/gpu-scheduler/test/bounds"
 	"g8s.host/gpu-scheduler/test/rights"
 	"g8s.host/gpu-scheduler/test/sandboxtest"
 )
-
-// patience is how long a test waits for what comes at once on an idle machine.
-const patience = bounds.Patience
 
 // The cluster that all tests share, what gpuctl-server connects with, and the token of its caller.
 var (
@@ -34,15 +31,12 @@ var (
 	client  kubernetes.Interface
 	own     *rest.Config
 	token   string
+	// researcher is a kubeconfig of a user who may make jobs, and is no administrator.
+	researcher string
 )
 
-// fleet has the pools of the mapping's files.
-const fleet = `
-groups:
-- {namePrefix: train, count: 2, pool: training-pool, gpuType: A100-100G, gpusPerNode: 8, gpuMemory: 100Gi, interconnect: nvlink, cpu: "128", memory: 1Ti}
-- {namePrefix: infer, count: 1, pool: inference-pool, gpuType: A100-100G, gpusPerNode: 4, gpuMemory: 100Gi, interconnect: pcie, cpu: "64", memory: 512Gi}
-- {namePrefix: dev, count: 1, pool: dev-pool, gpuType: a10-24g, gpusPerNode: 4, gpuMemory: 24Gi, interconnect: pcie, cpu: "64", memory: 256Gi}
-`
+// fleet is a node without GPUs, which the others are like but for their cards.
+const fleet = `groups: [{namePrefix: cpu, count: 1, cpu: "128", memory: 1Ti}]`
 
 func TestMain(m *testing.M) {
 	nodes, err := sandbox.ParseFleet([]byte(fleet))
@@ -52,6 +46,7 @@ func TestMain(m *testing.M) {
 	}
 	options := sandbox.Full()
 	options.Fleet = &nodes
+	options.HostExec = true // a command in a container is run on this machine
 	os.Exit(sandboxtest.Main(m, options, prepare))
 }
 
@@ -76,13 +71,64 @@ func prepare(ctx context.Context, s *sandbox.Sandbox) (err error) {
 	if token, err = caller(ctx); err != nil {
 		return err
 	}
-	for _, name := range []string{"node1", "node2"} { // the nodes of pool.yaml
-		if err := register(ctx, bare(name, nil), corev1.ResourceList{"nvidia.com/gpu": amount("8")}); err != nil {
-			return err
-		}
+	if err := makeResearcher(ctx); err != nil {
+		return err
 	}
-	_, err = cluster.StartScheduler(ctx, sandbox.SchedulerOptions{})
+	if err := startNodes(ctx); err != nil {
+		return err
+	}
+	if _, err := cluster.StartScheduler(ctx, sandbox.SchedulerOptions{}); err != nil {
+		return err
+	}
+	if err := startStockScheduler(ctx); err != nil {
+		return err
+	}
+	if err := cluster.InstallController(ctx); err != nil {
+		return err
+	}
+	_, err = cluster.StartController(ctx, sandbox.ControllerOptions{})
 	return err
+}
+
+// startStockScheduler runs Kubernetes' own scheduler, which places the pods that name none: ours without our plugins.
+func startStockScheduler(ctx context.Context) error {
+	const name = "kube-scheduler"
+	kubeconfig, err := cluster.UserKubeconfig(name, "system:kube-scheduler")
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(cluster.Dir(), name+".yaml")
+	text := fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
+		"leaderElection: {leaderElect: false}\nclientConnection: {kubeconfig: %s}\n", kubeconfig)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return err
+	}
+	port, err := sandbox.FreePort("127.0.0.1")
+	if err != nil {
+		return err
+	}
+	_, err = cluster.StartProcess(ctx, sandbox.ProcessSpec{
+		Name: name, Path: filepath.Join(filepath.Dir(cluster.BinDir()), "gpu-scheduler"), Port: port,
+		Args: []string{"--config=" + config, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port),
+			"--cert-dir=" + filepath.Join(cluster.Dir(), "certs", name)},
+		Ready: sandbox.HTTPReady(fmt.Sprintf("https://127.0.0.1:%d/healthz", port)),
+	})
+	return err
+}
+
+// makeResearcher lets a user edit what is in namespaces, as Kubernetes' own role has it.
+func makeResearcher(ctx context.Context) (err error) {
+	const name = "researcher"
+	if researcher, err = cluster.UserKubeconfig(name, name); err != nil {
+		return err
+	}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}}
+	if _, err = client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return rights.Await(ctx, client, "", binding.RoleRef, binding.Subjects[0])
 }
 
 // caller makes a ServiceAccount that may do all that the API offers, and returns its token.
@@ -125,25 +171,4 @@ func caller(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return made.Status.Token, nil
-}
-
-// register makes a node, ready and with what it offers beside CPU and memory, as its kubelet would. It is simulated, and that
-// is said from the beginning, since kwok looks after no other.
-func register(ctx context.Context, node *corev1.Node, offers corev1.ResourceList) error {
-	one, err := sandbox.ParseFleet([]byte("groups: [{namePrefix: x, count: 1, cpu: \"128\", memory: 1Ti}]"))
-	if err != nil {
-		return err
-	}
-	like := one.Nodes(time.Now(), 0)[0]
-	node.Annotations, node.Status = like.Annotations, like.Status
-	for resource, quantity := range offers {
-		node.Status.Capacity[resource], node.Status.Allocatable[resource] = quantity, quantity
-	}
-	_, err = client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
-	return err
-}
-
-// bare is a node of a name, with labels.
-func bare(name string, labels map[string]string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 }

@@ -1,0 +1,1 @@
+gpuctl create -f pool.yaml

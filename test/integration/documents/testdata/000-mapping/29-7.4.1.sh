@@ -1,0 +1,1 @@
+gpuctl delete -f pool.yaml

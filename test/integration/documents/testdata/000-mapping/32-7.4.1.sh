@@ -1,0 +1,1 @@
+gpuctl add node node1 node2 --pool train-pool

@@ -1,0 +1,1 @@
+gpuctl remove node node1 --pool train-pool

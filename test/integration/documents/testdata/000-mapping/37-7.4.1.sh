@@ -1,0 +1,1 @@
+kubectl label nodes node1 g8s.host/pool-

@@ -1,0 +1,1 @@
+gpuctl get pools

@@ -1,0 +1,1 @@
+kubebuilder create api --group devops.jokerbai.com --version v1 --kind Spotpool

@@ -1,0 +1,2 @@
+make generate
+make manifests

@@ -1,0 +1,4 @@
+# 安裝 CRD
+make install
+# 運行 controller
+make run

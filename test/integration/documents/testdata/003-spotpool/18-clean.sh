@@ -1,0 +1,4 @@
+# 刪除 operator
+make undeploy
+# 刪除 CRD
+make uninstall
