@@ -280,9 +280,9 @@ func (q *plea) try(ctx context.Context, units []int, plan *gangplan.Plan) *veto 
 	if len(units) == 0 {
 		return nil
 	}
-	leaving, others := map[int][]fwk.PodInfo{}, map[int][]fwk.PodInfo{}
+	leaves, leaving, others := sets.New(units...), map[int][]fwk.PodInfo{}, map[int][]fwk.PodInfo{}
 	for node := range q.crowd.on {
-		leaving[node] = q.crowd.gone(node, func(unit int) bool { return slices.Contains(units, unit) })
+		leaving[node] = q.crowd.gone(node, leaves.Has)
 		others[node] = q.crowd.gone(node, func(int) bool { return true })
 	}
 	return q.rehearse(ctx, &cast{site: q.site, kinds: q.kinds, plan: plan, leaving: leaving, others: others})

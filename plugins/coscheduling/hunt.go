@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
@@ -23,7 +24,7 @@ const (
 	somePods, times, more, mostPods = 1_000, 4, 64, 5_000
 	// stepsPerPod is more than it takes to look for who leaves in an area, which therefore ends, however large the gang is. Of these readSteps
 	// are to find out who may leave, weighSteps to weigh it, and a look at what was weighed before is podsPerStep for one.
-	stepsPerPod, readSteps, weighSteps, podsPerStep = 60, 24, 4, 4
+	stepsPerPod, readSteps, weighSteps, podsPerStep = 60, 24, 6, 4
 	// fewFields is how many fields in which somebody can leave are compared.
 	fewFields = 4
 )
@@ -34,8 +35,10 @@ type hunt struct {
 	looked sets.Set[string]
 	reach  map[string]int
 	// barren are the nodes where nobody can make room, and barred those that members cannot go to, by role.
-	barren sets.Set[string]
+	barren barrens
 	barred []sets.Set[string]
+	// rests says that the last attempt did no more than to weigh pods.
+	rests bool
 	// of is a fingerprint of the members that it is for.
 	of uint64
 }
@@ -49,6 +52,33 @@ func (h *hunt) bars(more []sets.Set[string]) []sets.Set[string] {
 		h.barred[role] = more[role].Union(h.barred[role])
 	}
 	return h.barred
+}
+
+// barrens are nodes where nobody can make room. They are known by name, and by number in the list that was looked at last.
+type barrens struct {
+	names sets.Set[string]
+	nodes []fwk.NodeInfo
+	at    []bool
+}
+
+// among has them known by their numbers in a list.
+func (b *barrens) among(nodes []fwk.NodeInfo) {
+	if cycle.SameNodes(b.nodes, nodes) && len(b.at) == len(nodes) {
+		return
+	}
+	b.nodes, b.at = nodes, make([]bool, len(nodes))
+	if len(b.names) == 0 {
+		return
+	}
+	for node, info := range nodes {
+		b.at[node] = b.names.Has(info.Node().Name)
+	}
+}
+
+// add notes one by its number in that list.
+func (b *barrens) add(node int) {
+	b.at[node] = true
+	b.names.Insert(b.nodes[node].Node().Name)
 }
 
 // field is nodes of which some are to hold a gang: those of one domain, where one has to, and else all.
@@ -73,6 +103,9 @@ type found struct {
 func (q *plea) hunts(ctx context.Context, h *hunt) (move *clearance, why string, done bool) {
 	if !q.tables.weights.weigh(q.bearing.nodes, &q.left) {
 		return nil, "", false
+	}
+	if h.rests = q.left < q.budget-q.budget/4 && !h.rests; h.rests {
+		return nil, "", false // the first nodes are looked at whatever is left, which would be too much for one attempt
 	}
 	q.left -= q.pods() / podsPerStep
 	fields := q.fields(h)
@@ -164,7 +197,7 @@ func (q *plea) lookIn(h *hunt, f *field, begins bool) (one *found, over bool) {
 		}
 		barren := part.barren(h)
 		for _, node := range area {
-			q.tolls[node].barren = h.barren.Has(q.infos[node].Node().Name)
+			q.tolls[node].barren = h.barren.at[q.numbers[node]]
 		}
 		switch {
 		case len(area) == len(nodes), barren == 0 && pods > mostPods:
@@ -197,10 +230,10 @@ func (q *plea) first(nodes []int, members int) (area []int, pods int) {
 
 // barren notes the nodes of an area where nobody can make room for anybody, and returns how many are new: for a pod alone those are all.
 func (q *plea) barren(h *hunt) (count int) {
-	for node, info := range q.infos {
+	for node := range q.infos {
 		takes := slices.ContainsFunc(q.site.now, func(room []int) bool { return room[node] > 0 })
 		if len(q.crowd.on[node]) == 0 && !takes || q.members() == 1 {
-			h.barren.Insert(info.Node().Name) // it was none before
+			h.barren.add(q.numbers[node]) // it was none before
 			count++
 		}
 	}
@@ -274,9 +307,13 @@ func (q *plea) fields(h *hunt) (fields []field) {
 	role := q.largest()
 	members, tolls := q.kinds[role].count, make([]nodeToll, len(q.infos))
 	q.tolls = tolls
+	h.barren.among(q.bearing.nodes)
 	for node := range q.infos {
+		if h.barren.at[q.numbers[node]] {
+			tolls[node] = nodeToll{node: node, priority: notEnough, barren: true}
+			continue
+		}
 		tolls[node] = q.tollOf(node, role)
-		tolls[node].barren = h.barren.Len() > 0 && h.barren.Has(q.infos[node].Node().Name)
 	}
 	domains := []*topology.Domain{q.tree.Root}
 	if q.required && q.segments == nil {
@@ -298,9 +335,14 @@ func (q *plea) fields(h *hunt) (fields []field) {
 	return fields
 }
 
-// fieldOf sorts the nodes of a domain by what they cost, and adds up the cheapest until they hold so many members.
+// fieldOf sorts the nodes of a domain that are not barren by what they cost, and adds up the cheapest until they hold so many members.
 func (q *plea) fieldOf(d *topology.Domain, tolls []nodeToll, members int) field {
-	nodes := slices.Clone(d.Nodes)
+	nodes := make([]int, 0, len(d.Nodes))
+	for _, node := range d.Nodes {
+		if !tolls[node].barren {
+			nodes = append(nodes, node)
+		}
+	}
 	slices.SortStableFunc(nodes, func(a, b int) int { return tolls[a].compare(tolls[b]) })
 	f := field{key: q.infos[d.Nodes[0]].Node().Name + "/" + strconv.Itoa(d.Level), nodes: nodes, toll: nodeToll{priority: nobodyLeaves}}
 	for _, node := range nodes {
@@ -338,7 +380,7 @@ func (p *places) huntOf(g gang, of uint64) *hunt {
 	defer p.mu.Unlock()
 	r := p.record(g)
 	if r.hunt == nil || r.hunt.of != of {
-		r.hunt = &hunt{of: of, looked: sets.New[string](), reach: map[string]int{}, barren: sets.New[string]()}
+		r.hunt = &hunt{of: of, looked: sets.New[string](), reach: map[string]int{}, barren: barrens{names: sets.New[string]()}}
 	}
 	return r.hunt
 }

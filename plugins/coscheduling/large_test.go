@@ -2,6 +2,9 @@ package coscheduling
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -124,6 +128,115 @@ func (l *lab) guardAllBut(from, to int) {
 	l.protects("ns", "kept")
 }
 
+// readings is a node of a large pool that counts how often somebody reads what it offers and who is on it.
+type readings struct {
+	fwk.NodeInfo
+	amounts, pods *int
+}
+
+func (r readings) GetAllocatable() fwk.Resource { *r.amounts++; return r.NodeInfo.GetAllocatable() }
+func (r readings) GetPods() []fwk.PodInfo       { *r.pods++; return r.NodeInfo.GetPods() }
+
+// TestAnAttemptReadsFewNodesOfALargePool: where no pod of 20,000 nodes may leave, which takes dozens of attempts to find out, each of them goes by
+// what is known of the nodes that have not changed. It reads anew what its steps are for, and asks each of the others a few times at the most.
+func TestAnAttemptReadsFewNodesOfALargePool(t *testing.T) {
+	const nodes = 20_000
+	const most = searchBudget + nodes + stepsPerPod*somePods/2 // as the first nodes are looked at whatever is left
+	l := smallJobs(t, nodes, 40)
+	l.guardAllBut(0, 0)
+	var amounts, pods int
+	for node := range l.infos {
+		l.infos[node] = readings{l.infos[node], &amounts, &pods}
+	}
+	first := l.largeGang(16, "")
+	group := l.groups.get(mustGroup(first))
+	attempt := func() setback {
+		m := l.membersOf(first, group)
+		move, back := l.clearing(t.Context(), gangOf(first, group), group, &m, l.bearingOf(l.infos), nil)
+		if move != nil {
+			t.Fatalf("%d leave whom a budget keeps", len(move.victims))
+		}
+		return back
+	}
+	for len(l.tables.weights.at) == 0 || slices.Contains(l.tables.weights.at, -1) { // weighs the pods of all nodes, which is done once
+		if back := attempt(); back.looked > most {
+			t.Fatalf("an attempt that weighs takes %d steps", back.looked)
+		}
+	}
+	attempts := 0
+	for unfinished := true; unfinished; attempts++ {
+		amounts, pods = 0, 0
+		back := attempt()
+		unfinished = back.unfinished
+		if amounts > nodes/10 || pods > 8*nodes || back.looked > most {
+			t.Fatalf("attempt %d reads what nodes offer %d times, and who is on them %d times, in %d steps", attempts, amounts, pods, back.looked)
+		}
+	}
+	t.Logf("%d attempts; the last reads what nodes offer %d times, and who is on them %d times", attempts, amounts, pods)
+	if attempts < 20 || attempts > 120 {
+		t.Errorf("it takes %d attempts", attempts)
+	}
+}
+
+// TestManyAttemptsFindWhatOneWithoutAnEndDoes: in random pools of which budgets keep some nodes or most, a search of many short attempts has
+// somebody leave whenever one without an end has, and the same pods where there are no domains to compare.
+func TestManyAttemptsFindWhatOneWithoutAnEndDoes(t *testing.T) {
+	r := rand.New(rand.NewPCG(28, 4))
+	found, several := 0, 0
+	for round := range 24 {
+		const nodes, rack = 300, 20
+		l := smallJobs(t, nodes, rack)
+		l.now = func() time.Time { return noon }
+		kept := []float64{0.5, 0.9, 0.97, 1}[r.IntN(4)]
+		l.guardAllBut(0, nodes)
+		for _, info := range l.infos {
+			keeps := r.Float64() < kept
+			for _, on := range info.GetPods() {
+				on.GetPod().Status.StartTime = ptr.To(metav1.NewTime(noon.Add(-time.Duration(r.IntN(1e6)) * time.Second)))
+				if keeps {
+					on.GetPod().Labels = map[string]string{"app": "kept"}
+				}
+			}
+		}
+		how := []string{"", "required=rack"}[round%2]
+		first := l.largeGang(1+r.IntN(6), how)
+		group := l.groups.get(mustGroup(first))
+		search := func(effort int) (victims []string, attempts int) {
+			l.effort = effort
+			l.places.drop(gangOf(first, group))
+			for attempts < 1000 {
+				m := l.membersOf(first, group)
+				attempts++
+				move, back := l.clearing(t.Context(), gangOf(first, group), group, &m, l.bearingOf(l.infos), nil)
+				if move != nil {
+					for _, pod := range move.victims {
+						victims = append(victims, pod.Name)
+					}
+				}
+				if !back.unfinished {
+					break
+				}
+			}
+			slices.Sort(victims)
+			return victims, attempts
+		}
+		want, _ := search(math.MaxInt / (2 * fewEfforts))
+		got, attempts := search(40_000)
+		if (len(got) > 0) != (len(want) > 0) || how == "" && !slices.Equal(got, want) {
+			t.Errorf("round %d, %q, %.0f %% kept: after %d attempts %v leave, want %v", round, how, 100*kept, attempts, got, want)
+		}
+		if len(want) > 0 {
+			found++
+		}
+		if attempts > 1 {
+			several++
+		}
+	}
+	if t.Logf("others leave in %d, and %d take several attempts", found, several); found < 8 || found > 20 || several < 6 {
+		t.Errorf("others leave in %d of 24, and %d take several attempts: the draw is too easy or too hard to show anything", found, several)
+	}
+}
+
 func BenchmarkALargePool(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 5000, 20_000} {
 		l := smallJobs(b, nodes, 40)
@@ -142,24 +255,64 @@ func BenchmarkALargePool(b *testing.B) {
 					for !l.Settled() {
 						time.Sleep(time.Millisecond)
 					}
-					worst, attempts := time.Duration(0), 0
+					runtime.LockOSThread()
+					defer runtime.UnlockOSThread()
+					worst, own, attempts := time.Duration(0), time.Duration(0), 0
 					for b.Loop() {
 						l.places.drop(gangOf(first, group))
 						for {
 							m := l.membersOf(first, group)
 							bearing := l.bearingOf(l.infos)
-							start := cpuTime()
+							start, began := cpuTime(), ownTime()
 							_, back := l.clearing(b.Context(), gangOf(first, group), group, &m, bearing, nil)
-							worst, attempts = max(worst, cpuTime()-start), attempts+1
+							worst, own, attempts = max(worst, cpuTime()-start), max(own, ownTime()-began), attempts+1
 							if !back.unfinished {
 								break
 							}
 						}
 					}
 					b.ReportMetric(float64(worst.Microseconds())/1000, "worst-cpu-ms")
+					b.ReportMetric(float64(own.Microseconds())/1000, "worst-own-ms")
 					b.ReportMetric(float64(attempts)/float64(b.N), "attempts/op")
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkAGangForWhichAllLeave is a gang of whole nodes for which all pods on as many nodes have to leave.
+func BenchmarkAGangForWhichAllLeave(b *testing.B) {
+	for _, members := range []int{256, 1000} {
+		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
+			l := smallJobs(b, 2*members, 40)
+			first := l.largeGang(members, "")
+			group := l.groups.get(mustGroup(first))
+			cs, _, _ := l.aim(first) // reads the cards of all nodes, which is done once
+			l.PostFilter(b.Context(), cs, first, nil)
+			for !l.Settled() {
+				time.Sleep(time.Millisecond)
+			}
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			own, attempts := time.Duration(0), 0
+			for b.Loop() {
+				l.places.drop(gangOf(first, group))
+				for {
+					m := l.membersOf(first, group)
+					bearing := l.bearingOf(l.infos)
+					began := ownTime()
+					move, back := l.clearing(b.Context(), gangOf(first, group), group, &m, bearing, nil)
+					own, attempts = max(own, ownTime()-began), attempts+1
+					if move != nil && len(move.victims) != 8*members {
+						b.Fatalf("%d leave, want %d", len(move.victims), 8*members)
+					}
+					if !back.unfinished {
+						break
+					}
+				}
+			}
+			b.ReportMetric(float64(own.Microseconds())/1000, "worst-own-ms")
+			b.ReportMetric(float64(attempts)/float64(b.N), "attempts/op")
+		})
 	}
 }

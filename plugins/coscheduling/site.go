@@ -16,8 +16,10 @@ import (
 // site is the nodes that members may go to, as a problem of pkg/gangplan.
 type site struct {
 	infos []fwk.NodeInfo
-	at    map[string]int // the numbers of infos, by node
-	tree  *topology.Tree
+	// numbers are those of infos in the list of all nodes.
+	numbers []int
+	at      map[string]int // the numbers of infos, by node
+	tree    *topology.Tree
 	// level is the index of the level that the layout names.
 	level int
 	seats []seat
@@ -39,7 +41,7 @@ func siteOf(l layout, seats []seat, b bearing) *site {
 	}
 	now, then := make([]int, len(seats)), make([]int, len(seats))
 	for node, info := range b.nodes {
-		if b.whole.Has(info.Node().Name) {
+		if len(b.whole) > 0 && b.whole.Has(info.Node().Name) {
 			continue
 		}
 		some := 0
@@ -50,7 +52,8 @@ func siteOf(l layout, seats []seat, b bearing) *site {
 		if some == 0 {
 			continue
 		}
-		s.infos = append(s.infos, info)
+		s.grow(len(b.nodes) - node)
+		s.infos, s.numbers = append(s.infos, info), append(s.numbers, node)
 		for role := range seats {
 			most := maxMembers
 			if seats[role].alone {
@@ -64,11 +67,22 @@ func siteOf(l layout, seats []seat, b bearing) *site {
 	return s
 }
 
+// grow makes place for so many nodes, where there is none yet.
+func (s *site) grow(nodes int) {
+	if s.infos != nil {
+		return
+	}
+	s.infos, s.numbers = make([]fwk.NodeInfo, 0, nodes), make([]int, 0, nodes)
+	for role := range s.seats {
+		s.now[role], s.then[role] = make([]int, 0, nodes), make([]int, 0, nodes)
+	}
+}
+
 // part is some nodes of a site alone, without segments.
 func (s *site) part(nodes []int) *site {
 	some := &site{seats: s.seats, bearing: s.bearing, layout: s.layout, now: make([][]int, len(s.seats)), then: make([][]int, len(s.seats))}
 	for _, node := range nodes {
-		some.infos = append(some.infos, s.infos[node])
+		some.infos, some.numbers = append(some.infos, s.infos[node]), append(some.numbers, s.numbers[node])
 		for role := range s.seats {
 			some.now[role], some.then[role] = append(some.now[role], s.now[role][node]), append(some.then[role], s.then[role][node])
 		}

@@ -206,8 +206,10 @@ func lossRate(pod *corev1.Pod) (milli int64, since time.Time) {
 		return 0, time.Time{}
 	}
 	since = pod.Status.StartTime.Time
-	if saved, err := time.Parse(time.RFC3339, pod.Annotations[names.AnnotationCheckpointedAt]); err == nil && saved.After(since) {
-		since = saved
+	if at := pod.Annotations[names.AnnotationCheckpointedAt]; at != "" { // to find that "" is no time takes as long as all else here
+		if saved, err := time.Parse(time.RFC3339, at); err == nil && saved.After(since) {
+			since = saved
+		}
 	}
 	milli = 1
 	if demand, err := gpu.DemandOf(pod); err == nil {

@@ -21,6 +21,8 @@ type weights struct {
 	// at are the generations of the nodes whose pods were weighed, and on these.
 	at []int64
 	on [][]weighed
+	// unused are the GPUs of each node that no pod on it asks for, below 0 where they ask for more than there are.
+	unused []int64
 	// of are the numbers of the nodes.
 	of map[string]int
 	// some is who may leave the node that was looked at last.
@@ -52,7 +54,8 @@ func (w *weights) weigh(nodes []fwk.NodeInfo, left *int) bool {
 		if *left -= weighSteps * (1 + len(info.GetPods())); *left < 0 {
 			return false
 		}
-		w.at[node], w.on[node] = info.GetGeneration(), make([]weighed, len(info.GetPods()))
+		offered, taken := cycle.AmountOf(info, names.ResourceGPU)
+		w.at[node], w.on[node], w.unused[node] = info.GetGeneration(), make([]weighed, len(info.GetPods())), offered-taken
 		for i, on := range info.GetPods() {
 			pod := on.GetPod()
 			milli, since := lossRate(pod)
@@ -64,12 +67,12 @@ func (w *weights) weigh(nodes []fwk.NodeInfo, left *int) bool {
 
 // follow takes another list of nodes, of which it knows those that were in the last one.
 func (w *weights) follow(nodes []fwk.NodeInfo) {
-	next := weights{nodes: nodes, at: make([]int64, len(nodes)), on: make([][]weighed, len(nodes)), of: make(map[string]int, len(nodes))}
+	next := weights{nodes: nodes, at: make([]int64, len(nodes)), on: make([][]weighed, len(nodes)), unused: make([]int64, len(nodes)), of: make(map[string]int, len(nodes))}
 	for node, info := range nodes {
 		name := info.Node().Name
 		next.of[name], next.at[node] = node, -1 // which no node has
 		if before, known := w.of[name]; known {
-			next.at[node], next.on[node] = w.at[before], w.on[before]
+			next.at[node], next.on[node], next.unused[node] = w.at[before], w.on[before], w.unused[before]
 		}
 	}
 	*w = next
@@ -111,8 +114,7 @@ func (q *plea) tollOf(node, role int) nodeToll {
 		toll.priority = notEnough
 		return toll
 	}
-	offered, taken := cycle.AmountOf(q.infos[node], names.ResourceGPU)
-	missing := size*int64(toll.seats) - (offered - taken)
+	missing := size*int64(toll.seats) - q.tables.weights.unused[q.numbers[node]]
 	if missing <= 0 && size > 0 {
 		return toll
 	}
@@ -153,7 +155,7 @@ func (w *weights) add(one candidate) {
 func (q *plea) leaving(node int) (some []candidate, freed int64) {
 	w, guarantees := &q.tables.weights, q.quotas.Any()
 	w.some = w.some[:0]
-	on := w.on[w.of[q.infos[node].Node().Name]]
+	on := w.on[q.numbers[node]]
 	for i := range on {
 		o := &on[i]
 		if o.ends {
