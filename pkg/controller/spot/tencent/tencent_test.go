@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/spot"
 	"g8s.host/gpu-scheduler/test/fakecloud"
@@ -254,5 +256,55 @@ func TestMachinesNeedNoPassword(t *testing.T) {
 		if _, err := s.open(t, change).Launch(t.Context(), order("m-"+name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestHowMachinesReachTheInternet goes through the ways to pay for it. A public address is shown when the machine has one.
+func TestHowMachinesReachTheInternet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		internet *g8s.MachineInternet
+		public   bool
+	}{
+		"none":         {nil, false},
+		"by the hour":  {&g8s.MachineInternet{BandwidthMbps: 1, ChargeType: g8s.InternetBandwidth}, true},
+		"by what goes": {&g8s.MachineInternet{BandwidthMbps: 100, ChargeType: g8s.InternetTraffic, PublicIP: ptr.To(true)}, true},
+		"a package":    {&g8s.MachineInternet{BandwidthMbps: 5, ChargeType: g8s.InternetBandwidthPackage, BandwidthPackage: "bwp-1"}, true},
+		"no address":   {&g8s.MachineInternet{BandwidthMbps: 1, ChargeType: g8s.InternetTraffic, PublicIP: ptr.To(false)}, false},
+	} {
+		s := newService(t)
+		s.cloud.AddressesAfter = time.Minute
+		cloud := s.open(t, func(a *spot.Account) { a.Template.Internet = tc.internet })
+		id, err := cloud.Launch(t.Context(), order("m-1"))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if found := s.state(t, cloud, id, spot.Starting); found.PrivateIP+found.PublicIP != "" {
+			t.Errorf("%s: it has no address yet: %+v", name, found)
+		}
+		s.cloud.At(time.Now().Add(2 * time.Minute))
+		if found := s.state(t, cloud, id, spot.Running); found.PrivateIP == "" || (found.PublicIP != "") != tc.public {
+			t.Errorf("%s: got %+v", name, found)
+		}
+	}
+}
+
+// TestAPublicImageNeedsKeyPairs, which the cloud refuses without naming the field.
+func TestAPublicImageNeedsKeyPairs(t *testing.T) {
+	s := newService(t)
+	image := func(a *spot.Account) { a.Template.Image = "img-public-1" }
+	_, err := s.open(t, image).Launch(t.Context(), order("m-1"))
+	var refusal *spot.Error
+	if !errors.As(err, &refusal) || refusal.Kind != spot.Refused ||
+		refusal.Error() != "the cloud refuses such a machine; without keyPairs the image must be one of the account's own, or shared with it (InvalidParameterCombination)" {
+		t.Errorf("got %v", err)
+	}
+	keys := func(a *spot.Account) { image(a); a.Template.KeyPairs = []string{"skey-1"} }
+	if _, err := s.open(t, keys).Launch(t.Context(), order("m-2")); err != nil {
+		t.Errorf("with key pairs: %v", err)
+	}
+	s.api.Fail = func(string) string { return "InvalidParameterCombination" }
+	if _, err := s.open(t, keys).Launch(t.Context(), order("m-3")); err == nil || strings.Contains(err.Error(), "keyPairs") {
+		t.Errorf("with key pairs, and refused: %v", err)
 	}
 }
