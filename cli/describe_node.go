@@ -116,8 +116,11 @@ func describeNode(d *description, detail nodeDetail, now time.Time) error {
 	}
 	describeBroken(d, node.Broken, now)
 	d.lines("MIG", profileLines(node.MIG, d.language))
-	d.line("Memory/GPU", node.MemoryPerGPU)
-	d.line("Shareable/GPU", node.ShareablePerGPU)
+	if node.ShareablePerGPU == "" {
+		d.line("Memory/GPU", node.MemoryPerGPU)
+	} else {
+		d.told("Memory/GPU", "%s, of which shares can hold %s", node.MemoryPerGPU, node.ShareablePerGPU)
+	}
 	d.line("Link", node.Interconnect)
 	d.told("CPU", "%s", capacitySentence(node.CPU))
 	d.told("Memory", "%s", capacitySentence(node.Memory))
