@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Root is the path that all routes of the API begin with.
@@ -52,6 +53,7 @@ func newAPI(mux *http.ServeMux, version string) huma.API {
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.Formats = formats()
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[resource.Quantity](), reflect.TypeFor[string]()) // as JSON has it
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{bearer: {
 		Type: "http", Scheme: "bearer",
 		Description: "A Kubernetes token, such as `kubectl create token SERVICEACCOUNT` prints. What is done is done with the rights of its owner.",

@@ -23,8 +23,8 @@ type Machines struct {
 // MachineLoad is how much CPU and memory some nodes use. JSON keys are a contract.
 type MachineLoad struct {
 	// CPU and Memory are nil where no node was measured.
-	CPU    *resource.Quantity `json:"cpu"`
-	Memory *resource.Quantity `json:"memory"`
+	CPU    *resource.Quantity `json:"cpu,omitempty"`
+	Memory *resource.Quantity `json:"memory,omitempty"`
 	// Measured is of how many nodes that is the sum.
 	Measured int `json:"measuredNodes"`
 	// Unmeasured says why nothing was measured, "" where something was.

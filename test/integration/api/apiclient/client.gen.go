@@ -824,8 +824,8 @@ type InventoryAskedProfile struct {
 
 // InventoryCapacity defines model for InventoryCapacity.
 type InventoryCapacity struct {
-	Allocatable Quantity `json:"allocatable"`
-	Requested   Quantity `json:"requested"`
+	Allocatable string `json:"allocatable"`
+	Requested   string `json:"requested"`
 }
 
 // InventoryContainer defines model for InventoryContainer.
@@ -1878,9 +1878,6 @@ type PresetList struct {
 	Total int64 `json:"total"`
 }
 
-// Quantity defines model for Quantity.
-type Quantity = map[string]interface{}
-
 // QueueEntry defines model for QueueEntry.
 type QueueEntry struct {
 	Cause         *string                  `json:"cause,omitempty"`
@@ -2112,10 +2109,10 @@ type UsageHolder struct {
 
 // UsageMachineLoad defines model for UsageMachineLoad.
 type UsageMachineLoad struct {
-	Cpu           Quantity `json:"cpu"`
-	MeasuredNodes int64    `json:"measuredNodes"`
-	Memory        Quantity `json:"memory"`
-	Unmeasured    *string  `json:"unmeasured,omitempty"`
+	Cpu           *string `json:"cpu,omitempty"`
+	MeasuredNodes int64   `json:"measuredNodes"`
+	Memory        *string `json:"memory,omitempty"`
+	Unmeasured    *string `json:"unmeasured,omitempty"`
 }
 
 // ValidateInputBody defines model for ValidateInputBody.
