@@ -61,7 +61,7 @@ var noRoom = map[string]situation{
 			setRequest(pod, "rdma/hca", "1")
 			e.waits(pod)
 		},
-		cause: reason.ResourceShort, says: []string{"too little rdma/hca"},
+		cause: reason.ResourceShort, says: []string{"1 of rdma/hca, and no node of the cluster offers that resource"},
 	},
 	"as many pods as the node takes": {
 		script: func(e *env) {
@@ -78,7 +78,7 @@ var noRoom = map[string]situation{
 			e.createNodes(e.node("n").GPUs(8, t4).Label(names.LabelMemory, "16Gi").Obj())
 			e.waits(e.pod(1).Annotate(names.AnnotationGPUMemoryMin, "40Gi").Obj())
 		},
-		cause: reason.GPUMemory, says: []string{"the largest has 16384 MiB", "ask for at most 15872 MiB"},
+		cause: reason.GPUMemory, says: []string{"the largest has 16384 MiB", "ask for at most 16384 MiB"},
 	},
 	"cards that are not healthy": {
 		script: func(e *env) {
@@ -93,7 +93,7 @@ var noRoom = map[string]situation{
 			e.createNodes(e.node("n").SharedGPUs(1, 100).Label(names.LabelMemory, "16Gi").Label(names.LabelGPUType, t4).Obj())
 			e.waits(e.pod(0).SharedGPUs(1, "20Gi").Obj())
 		},
-		cause: reason.GPUMemory, says: []string{"20480 MiB", "ask for at most 16384 MiB"},
+		cause: reason.GPUMemory, says: []string{"20480 MiB", "ask for at most 15872 MiB"},
 	},
 }
 
