@@ -1,12 +1,10 @@
 package plugins
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
 // keeperGone wakes pods that the anti-affinity of another one kept from nodes. No plugin is asked: the hint of InterPodAffinity
@@ -26,16 +24,6 @@ func freed(before, after any) func(*corev1.Pod) bool {
 	if len(terms) == 0 {
 		return nil
 	}
-	return func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(terms, func(term corev1.PodAffinityTerm) bool { return selects(&term, gone.Namespace, pod) })
-	}
-}
-
-// selects reports whether a term of a pod of a namespace selects another pod. A selector of namespaces is taken to select all.
-func selects(term *corev1.PodAffinityTerm, namespace string, pod *corev1.Pod) bool {
-	if term.NamespaceSelector == nil && !slices.Contains(term.Namespaces, pod.Namespace) && (len(term.Namespaces) > 0 || pod.Namespace != namespace) {
-		return false
-	}
-	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-	return err == nil && selector.Matches(labels.Set(pod.Labels))
+	read := hint.TermsOf(terms, gone.Namespace)
+	return func(pod *corev1.Pod) bool { return hint.AnySelects(read, pod) }
 }

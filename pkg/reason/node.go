@@ -29,6 +29,15 @@ var (
 			{Action: SetPriority, Value: "high", Text: "use a higher priority than that job's, if this one is more urgent"},
 		},
 	}
+	// Repelled is what Kubernetes' InterPodAffinity tells of the anti-affinity of pods that are there.
+	Repelled = &Reason{
+		Text: "node(s) didn't satisfy existing pods anti-affinity rules", Cause: AntiAffinityOfOthers,
+		Says: "pods that are on the nodes, or near them, want no pod like this one beside them",
+		Advice: []Advice{
+			{Action: AskAdministrators, Text: "ask the administrators whose pods they are: those with a required podAntiAffinity that selects this job"},
+			waiting("wait until they end"),
+		},
+	}
 	// SpreadTooUnevenly is what Kubernetes' PodTopologySpread tells. Rehearsals of gangs tell it in the same words.
 	SpreadTooUnevenly = &Reason{
 		Text: "node(s) didn't match pod topology spread constraints", Cause: TopologySpread,
@@ -126,14 +135,7 @@ var OfNodes = []*Reason{
 			{Action: Resubmit, Field: "spec.affinity.podAntiAffinity", Text: "delete the job, make the anti-affinity preferred, and submit it again"},
 		},
 	},
-	{
-		Text: "node(s) didn't satisfy existing pods anti-affinity rules", Cause: AntiAffinityOfOthers,
-		Says: "pods that are on the nodes, or near them, want no pod like this one beside them",
-		Advice: []Advice{
-			{Action: AskAdministrators, Text: "ask the administrators whose pods they are: those with a required podAntiAffinity that selects this job"},
-			waiting("wait until they end"),
-		},
-	},
+	Repelled,
 	SpreadTooUnevenly,
 	{
 		Text: "node(s) didn't have free ports for the requested pod ports", Cause: HostPort,

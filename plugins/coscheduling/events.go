@@ -14,7 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
@@ -41,17 +41,19 @@ func afterOwnChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Que
 	return hint.QueueIf(before != nil && after != nil && after.UID == pod.UID && !alike(before, after)), nil
 }
 
-// afterNodeChange queues a member when a node of its pool, or of one of its gang, has come or changed. Of annotations the inventory alone says what
-// there is room for.
+// afterNodeChange queues a member when a node that is open to it, or to one of its gang, has come or changed, unless more room there would
+// not help. Of annotations the inventory alone says what there is room for.
 func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if after == nil || !p.waitsIn(pod, gpu.PoolOf(after)) {
+	if after == nil || before != nil && sameOffer(before, after) || !p.looksTo(pod, after) {
 		return fwk.QueueSkip, nil
 	}
-	return hint.QueueIf((before == nil || !sameOffer(before, after)) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
+	off := p.keptOff(pod)
+	isNews := !off.inDomain(after) || before != nil && off.isMoved(before, after)
+	return hint.QueueIf(isNews && p.GoesAhead(pod) && p.heedsNews(pod)), nil
 }
 
 // GoesAhead reports whether a member is the one of its gang that is tried when there may be room. If it gets a place, that
@@ -90,8 +92,9 @@ func sameOffer(before, after *corev1.Node) bool {
 		before.Spec.Unschedulable == after.Spec.Unschedulable && slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }
 
-// afterPodChange queues a member when a pod leaves a node, or asks for less there; when a sibling has come or has got a
-// place, and when the pod itself was changed.
+// afterPodChange queues a member when a pod leaves a node that is open to it, or asks for less there; when a sibling has come or has got a
+// place, and when the pod itself was changed. One that another plugin keeps out of free room is queued when a pod comes or goes by which
+// that may change, wherever it is.
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
@@ -104,13 +107,44 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 		if p.gaveUp(before) && (sameGroup(before, pod) || !p.isTried(pod)) {
 			return fwk.QueueSkip, nil
 		}
-		return hint.QueueIf(p.leavesRoom(before, pod) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
+		return hint.QueueIf(p.makesWay(before, pod) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
 	case before == nil:
-		return hint.QueueIf(sameGroup(after, pod) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
+		return hint.QueueIf((sameGroup(after, pod) || p.keptOff(pod).isHelped(after)) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
 	}
-	isNews := after.UID == pod.UID || (sameGroup(after, pod) || p.leavesRoom(after, pod)) && p.GoesAhead(pod)
+	isNews := after.UID == pod.UID || (sameGroup(after, pod) || p.yields(before, after, pod)) && p.GoesAhead(pod)
 	return hint.QueueIf(isNews && p.heedsNews(pod)), nil
 }
+
+// keptOff is what keeps the gang of a member out that is not tried for now, nil where that is not known or not so.
+func (p *Plugin) keptOff(member *corev1.Pod) *keptOff {
+	name, ok := groupOf(member)
+	if group := p.groups.get(name); ok && group != nil {
+		return p.places.keptOff(gangOf(member, group), p.now())
+	}
+	return nil
+}
+
+// makesWay reports whether a member may find a place since a pod is gone.
+func (p *Plugin) makesWay(gone, member *corev1.Pod) bool {
+	node := placeIn(gone)
+	return node != "" && (p.keptOff(member).isInTheWay(gone) || p.leavesRoom(node, member))
+}
+
+// yields reports whether a member may find a place since a pod has changed that is on a node.
+func (p *Plugin) yields(before, after, member *corev1.Pod) bool {
+	if off := p.keptOff(member); off != nil && !maps.Equal(before.Labels, after.Labels) && (off.isInTheWay(before) || off.isHelped(after)) {
+		return true
+	}
+	return p.leavesRoom(placeIn(after), member) && !slices.Equal(asked(before), asked(after))
+}
+
+// asked is what a pod asks of its node, in an order of its own.
+func asked(pod *corev1.Pod) []cycle.Ask {
+	return slices.SortedFunc(slices.Values(cycle.AsksOf(pod)), func(a, b cycle.Ask) int { return cmp.Compare(a.Resource, b.Resource) })
+}
+
+// placeIn is the node that a pod is on, or that is kept for it, "" for none.
+func placeIn(pod *corev1.Pod) string { return cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName) }
 
 func sameGroup(a, b *corev1.Pod) bool {
 	first, ok := groupOf(a)
@@ -118,9 +152,9 @@ func sameGroup(a, b *corev1.Pod) bool {
 	return ok && first == second
 }
 
-// waitsIn reports whether a member waits for nodes of a pool, or another one of its gang that it is tried for.
-func (p *Plugin) waitsIn(member *corev1.Pod, pool string) bool {
-	if own := gpu.PodPool(member); own == "" || own == pool {
+// looksTo reports whether a node is open to a member, or to another one of its gang that it is tried for.
+func (p *Plugin) looksTo(member *corev1.Pod, node *corev1.Node) bool {
+	if isOpenTo(node, member) {
 		return true
 	}
 	name, ok := groupOf(member)
@@ -128,18 +162,14 @@ func (p *Plugin) waitsIn(member *corev1.Pod, pool string) bool {
 	if !ok || group == nil {
 		return false
 	}
-	pools := p.places.poolsOf(gangOf(member, group))
-	return pools.Has("") || pools.Has(pool)
+	all := p.places.seekersOf(gangOf(member, group))
+	return all.lookTo(node)
 }
 
-// leavesRoom reports whether a pod had a place in the pool of a member or of its gang, or one was kept for it there.
-func (p *Plugin) leavesRoom(gone, member *corev1.Pod) bool {
-	at := cmp.Or(gone.Spec.NodeName, gone.Status.NominatedNodeName)
-	if at == "" {
-		return false
-	}
+// leavesRoom reports whether room on a node may be what a member lacks, or another one of its gang.
+func (p *Plugin) leavesRoom(at string, member *corev1.Pod) bool {
 	node, err := p.nodes.Get(at)
-	return err == nil && p.waitsIn(member, gpu.PoolOf(node))
+	return err == nil && p.looksTo(member, node) && !p.keptOff(member).from(node)
 }
 
 // gaveUp reports whether a pod is there still that is said to have left its node: it only lost its place in this

@@ -40,31 +40,37 @@ func TestMembersWaitForWhatMakesRoom(t *testing.T) {
 	running := fixture.Pod("x").GPUs(1).Obj()
 	running.Spec.NodeName = "n0"
 	there := fixture.Node("n0").GPUs(8, "T4").Obj()
+	tainted := fixture.Node("tainted").GPUs(8, "T4").Obj()
+	tainted.Spec.Taints = []corev1.Taint{{Key: "others", Effect: corev1.TaintEffectNoSchedule}}
+	l.adds(tainted)
 	with := func(change func(*corev1.Node)) *corev1.Node { n := there.DeepCopy(); change(n); return n }
 	tests := map[string]struct {
 		event       fwk.ClusterEvent
 		before, now any
 		wakes       bool
 	}{
-		"a pod has left its node":              {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, running, nil, true},
-		"a pod that had none was deleted":      {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, fixture.Pod("y").Obj(), nil, false},
-		"a sibling gave up its place":          {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(sibling, "n0"), nil, false},
-		"a sibling was deleted":                {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(renamedTo(sibling, "gone"), "n0"), nil, true},
-		"a member of another gang gave it up":  {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(l.member("h", func(p *corev1.Pod) { p.Labels[names.LabelPodGroup] = "h" }), "n0"), nil, true},
-		"a pod asks for less":                  {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodScaleDown}, running, running, true},
-		"the pod itself tolerates more":        {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodToleration}, waiting, waiting, true},
-		"the pod itself takes other GPUs":      {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, names.AnnotationGPUTypes, "T4"), true},
-		"the pod itself is told why it waits":  {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, "x", "y"), false},
-		"a sibling takes other GPUs":           {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, sibling, annotatedWith(sibling, names.AnnotationGPUTypes, "T4"), false},
-		"a sibling has come":                   {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, sibling, true},
-		"another pod has come":                 {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, running, false},
-		"a node has come":                      {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, there, true},
-		"a node of another pool has come":      {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, fixture.Node("o").Pool("other").Obj(), false},
-		"a node has more GPUs":                 {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, fixture.Node("n0").Obj(), there, true},
-		"a node joined the pool":               {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}, fixture.Node("n0").Pool("other").GPUs(8, "T4").Obj(), there, true},
-		"a node is ready again":                {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, with(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }), there, true},
-		"a card is healthy again":              {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}, with(func(n *corev1.Node) { n.Annotations = map[string]string{names.AnnotationInventory: "x"} }), there, true},
-		"a node has an annotation of somebody": {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}, with(func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} }), there, false},
+		"a pod has left its node":               {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, running, nil, true},
+		"a pod that had none was deleted":       {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, fixture.Pod("y").Obj(), nil, false},
+		"a sibling gave up its place":           {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(sibling, "n0"), nil, false},
+		"a sibling was deleted":                 {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(renamedTo(sibling, "gone"), "n0"), nil, true},
+		"a member of another gang gave it up":   {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(l.member("h", func(p *corev1.Pod) { p.Labels[names.LabelPodGroup] = "h" }), "n0"), nil, true},
+		"a pod asks for less":                   {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodScaleDown}, running, placed(fixture.Pod("x").Obj(), "n0"), true},
+		"a pod has another label":               {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}, running, labeledWith(running, "x", "y"), false},
+		"a pod has left a node it cannot go to": {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(running, "tainted"), nil, false},
+		"a node it cannot go to has come":       {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, tainted, false},
+		"the pod itself tolerates more":         {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodToleration}, waiting, waiting, true},
+		"the pod itself takes other GPUs":       {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, names.AnnotationGPUTypes, "T4"), true},
+		"the pod itself is told why it waits":   {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, "x", "y"), false},
+		"a sibling takes other GPUs":            {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, sibling, annotatedWith(sibling, names.AnnotationGPUTypes, "T4"), false},
+		"a sibling has come":                    {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, sibling, true},
+		"another pod has come":                  {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, running, false},
+		"a node has come":                       {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, there, true},
+		"a node of another pool has come":       {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, fixture.Node("o").Pool("other").Obj(), false},
+		"a node has more GPUs":                  {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, fixture.Node("n0").Obj(), there, true},
+		"a node joined the pool":                {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}, fixture.Node("n0").Pool("other").GPUs(8, "T4").Obj(), there, true},
+		"a node is ready again":                 {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, with(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }), there, true},
+		"a card is healthy again":               {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}, with(func(n *corev1.Node) { n.Annotations = map[string]string{names.AnnotationInventory: "x"} }), there, true},
+		"a node has an annotation of somebody":  {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}, with(func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} }), there, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -84,6 +90,15 @@ func TestMembersWaitForWhatMakesRoom(t *testing.T) {
 func placed(pod *corev1.Pod, node string) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
+	return pod
+}
+
+func labeledWith(pod *corev1.Pod, key, value string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[key] = value
 	return pod
 }
 

@@ -190,7 +190,7 @@ func (p *Plugin) hadNone(
 	p.fail(g)
 	waited, siblings := p.places.waitingOf(g) > 0, reasonSibling
 	if waited || begins(state) {
-		if kept := p.staysOutside(g, group, refused); kept != "" {
+		if kept := p.staysOutside(g, group, &m, pod, refused); kept != "" {
 			why, siblings = kept, kept
 		} else if waited {
 			why = reasonWhole

@@ -64,7 +64,7 @@ func (i *imprint) addVolumes(pod *corev1.Pod) {
 	i.count(-1)
 	for n := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[n].VolumeSource
-		if v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil {
+		if isEverywhere(v) {
 			continue
 		}
 		if v.Ephemeral != nil {
@@ -72,6 +72,11 @@ func (i *imprint) addVolumes(pod *corev1.Pod) {
 		}
 		i.add(v, pod)
 	}
+}
+
+// isEverywhere reports whether a volume is on every node.
+func isEverywhere(v *corev1.VolumeSource) bool {
+	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil
 }
 
 // add adds a part of a pod. One that cannot be read makes the pod another than all.

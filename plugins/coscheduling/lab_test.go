@@ -38,6 +38,8 @@ type lab struct {
 	activated []string
 	// nominated are pods for which room is kept, by node.
 	nominated map[string][]fwk.PodInfo
+	// store has the nodes that the plugin knows by name.
+	store cache.Indexer
 	// client is of the API server.
 	client *fake.Clientset
 	// others are the filters of other plugins, nil for none.
@@ -151,8 +153,8 @@ func (l *lab) hold(pod *corev1.Pod) *heldPod {
 // newLab has nodes with 8 cards each.
 func newLab(t testing.TB, nodes int) *lab {
 	t.Helper()
-	l := &lab{TB: t, client: fake.NewClientset()}
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	l := &lab{TB: t, client: fake.NewClientset(), store: indexer}
 	l.Plugin = &Plugin{
 		handle:     handle{lab: l},
 		groups:     groups{cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},

@@ -21,6 +21,8 @@ type outside struct {
 	since, until time.Time
 	long         time.Duration
 	why          string
+	// off is what is known of who keeps it out, nil for nothing.
+	off *keptOff
 }
 
 const (
@@ -34,14 +36,14 @@ const (
 
 // staysOutside has a gang wait of which a member began, or should have followed those that did, and found no place. It returns what all
 // members are told: the same, as long as nothing changes.
-func (p *Plugin) staysOutside(g gang, group *podGroup, refused fwk.NodeToStatusReader) string {
+func (p *Plugin) staysOutside(g gang, group *podGroup, m *members, pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
 	now := p.now()
 	words := p.refusals(refused)
 	if now.IsZero() || words == "" { // a simulation, whose clock stands still, or a test without nodes
 		return ""
 	}
 	why := reason.GangOutside.Text.Of(words)
-	p.wakeAt(g, group, p.places.stayOutside(g, why, now), oneMember())
+	p.wakeAt(g, group, p.places.stayOutside(g, why, p.keptOffBy(pod, m, refused), now), oneMember())
 	return why
 }
 
@@ -69,7 +71,7 @@ func (p *Plugin) Unheard(pod *corev1.Pod, refused fwk.NodeToStatusReader) string
 		return ""
 	}
 	p.fail(g)
-	why := p.staysOutside(g, group, refused)
+	why := p.staysOutside(g, group, &m, pod, refused)
 	p.giveUp(g, cmp.Or(why, reasonSibling))
 	return why
 }
@@ -128,13 +130,23 @@ func (p *Plugin) heedsNews(pod *corev1.Pod) bool {
 }
 
 // stayOutside notes that a member of a gang was kept out, and returns until when none is tried.
-func (p *places) stayOutside(g gang, why string, now time.Time) time.Time {
+func (p *places) stayOutside(g gang, why string, off *keptOff, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := &p.record(g).outside
 	of.long = min(max(firstOutside, 2*of.long), exhausted)
-	of.since, of.until, of.why = now, now.Add(of.long), why
+	of.since, of.until, of.why, of.off = now, now.Add(of.long), why, off
 	return of.until
+}
+
+// keptOff is what keeps a gang out of which no member is tried for now, nil where that is not known or not so.
+func (p *places) keptOff(g gang, now time.Time) *keptOff {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if r, ok := p.gangs[g]; ok && now.Before(r.outside.until) {
+		return r.outside.off
+	}
+	return nil
 }
 
 // comeSooner has members tried soon after they were kept out, and returns when.

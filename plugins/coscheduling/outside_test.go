@@ -32,6 +32,12 @@ func keptOut(l *lab) (pods []*corev1.Pod) {
 // outside has a gang begin, of which another plugin keeps the last member out.
 func (l *lab) outside(pods []*corev1.Pod) (told string) {
 	l.Helper()
+	return l.outsideBy(pods, l.refusedBy(antiAffinity))
+}
+
+// outsideBy is outside with what all nodes say of the last member.
+func (l *lab) outsideBy(pods []*corev1.Pod, refused fwk.NodeToStatusReader) (told string) {
+	l.Helper()
 	for i, pod := range pods {
 		if !l.PreEnqueue(l.Context(), pod).IsSuccess() && i == len(pods)-1 {
 			l.Fatalf("%s is kept from the queue", pod.Name)
@@ -47,7 +53,7 @@ func (l *lab) outside(pods []*corev1.Pod) (told string) {
 	if why != "" {
 		l.Fatalf("the last one does not begin: %s", why)
 	}
-	_, status := l.PostFilter(l.Context(), cs, pods[last], l.refusedBy(antiAffinity))
+	_, status := l.PostFilter(l.Context(), cs, pods[last], refused)
 	return status.Message()
 }
 
@@ -115,7 +121,7 @@ func TestAllMembersAreToldTheSame(t *testing.T) {
 	}
 }
 
-// TestWhatHasAGangTriedSoonThatIsKeptOut: a change of the cluster, and not that members, or those of another such gang, give up their places.
+// TestWhatHasAGangTriedSoonThatIsKeptOut: a change of the cluster by which it may be let in, and not that members, or those of another such gang, give up their places.
 func TestWhatHasAGangTriedSoonThatIsKeptOut(t *testing.T) {
 	added := fixture.Node("n9").GPUs(8, "T4").Obj()
 	for name, tc := range map[string]struct {
@@ -125,7 +131,12 @@ func TestWhatHasAGangTriedSoonThatIsKeptOut(t *testing.T) {
 		"a node comes": {soon: true, news: func(l *lab, pod *corev1.Pod) (fwk.QueueingHint, error) {
 			return l.afterNodeChange(klog.Background(), pod, nil, added)
 		}},
-		"a pod leaves": {soon: true, news: func(l *lab, pod *corev1.Pod) (fwk.QueueingHint, error) {
+		"a pod leaves that was in the way": {soon: true, news: func(l *lab, pod *corev1.Pod) (fwk.QueueingHint, error) {
+			gone := l.running(0, "gone", 1, repelling("app", "small", corev1.LabelHostname))
+			l.must(l.pods.Delete(gone))
+			return l.afterPodChange(klog.Background(), pod, gone, nil)
+		}},
+		"another pod leaves": {news: func(l *lab, pod *corev1.Pod) (fwk.QueueingHint, error) {
 			gone := l.running(0, "gone", 1)
 			l.must(l.pods.Delete(gone))
 			return l.afterPodChange(klog.Background(), pod, gone, nil)

@@ -31,8 +31,8 @@ type record struct {
 	refusal refusal
 	// scout is the member that was turned away last, and is tried for all when there may be room.
 	scout types.NamespacedName
-	// pools are those that members which wait may go to, "" among them for all.
-	pools sets.Set[string]
+	// seekers are those that waited then.
+	seekers seekers
 	// rests is until when the gang is left alone that was tried as a whole because its PodGroup had changed.
 	rests time.Time
 	// plan is where members are to go, nil for none, and together by what those are bound that wait.

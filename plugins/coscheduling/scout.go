@@ -1,33 +1,77 @@
 package coscheduling
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"g8s.host/gpu-scheduler/pkg/gpu"
+	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
 // turnAway makes a member the scout of its gang, of which those wait.
 func (p *places) turnAway(g gang, pod *corev1.Pod, waiting []*corev1.Pod) {
-	pools := sets.New[string]()
-	for _, member := range waiting {
-		pools.Insert(gpu.PodPool(member))
+	of := fingerprint(waiting)
+	p.mu.RLock()
+	known := p.gangs[g] != nil && p.gangs[g].seekers.of == of
+	p.mu.RUnlock()
+	var all seekers
+	if !known {
+		all = seekersOf(waiting, of)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.record(g)
-	r.scout, r.pools = nameOf(pod), pools
+	if r.scout = nameOf(pod); !known {
+		r.seekers = all
+	}
 }
 
-// poolsOf are the pools that members of a gang wait for, as far as that is known.
-func (p *places) poolsOf(g gang) sets.Set[string] {
+// seekers are members that wait for nodes, one of each kind. Of too many kinds there are their pools alone.
+type seekers struct {
+	// of is the fingerprint of all.
+	of    uint64
+	pods  []*corev1.Pod
+	pools sets.Set[string]
+}
+
+func seekersOf(waiting []*corev1.Pod, of uint64) seekers {
+	all := seekers{of: of}
+	kinds := kindsOf(waiting)
+	if !kinds.varied {
+		for i := range kinds.of {
+			all.pods = append(all.pods, kinds.of[i].pod)
+		}
+		return all
+	}
+	all.pools = sets.New[string]()
+	for _, member := range waiting {
+		all.pools.Insert(gpu.PodPool(member))
+	}
+	return all
+}
+
+// lookTo reports whether a node is open to one of them.
+func (s *seekers) lookTo(node *corev1.Node) bool {
+	return s.pools.Has("") || s.pools.Has(gpu.PoolOf(node)) || slices.ContainsFunc(s.pods, func(pod *corev1.Pod) bool { return isOpenTo(node, pod) })
+}
+
+// isOpenTo reports whether a node is in the pool of a pod, and its labels and taints let the pod in.
+func isOpenTo(node *corev1.Node, pod *corev1.Pod) bool {
+	pool := gpu.PodPool(pod)
+	return (pool == "" || pool == gpu.PoolOf(node)) && hint.Admits(pod, node)
+}
+
+// seekersOf are the members of a gang that wait for nodes, as far as that is known.
+func (p *places) seekersOf(g gang) seekers {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if r, ok := p.gangs[g]; ok {
-		return r.pools
+		return r.seekers
 	}
-	return nil
+	return seekers{}
 }
 
 // dismiss has all members tried again if a pod is the scout, whom another plugin turns away: the others may be a gang
