@@ -56,8 +56,9 @@ func (e *explanations) serve(ctx context.Context, cc *config.CompletedConfig) er
 		return fmt.Errorf("opening --explain-secure-port: %w", err)
 	}
 	serving := *cc.SecureServing
-	serving.Listener = listener
-	handler := explainserver.InTime(guarded(explainserver.Handler(e.recorder, leaderOf(cc)), cc))
+	serving.DisableHTTP2 = true // of which each connection may have 25 MB taken in before it is known who asks
+	var handler http.Handler
+	serving.Listener, handler = explainserver.Bounded(listener, guarded(explainserver.Handler(e.recorder, leaderOf(cc)), cc))
 	if _, _, err := serving.Serve(handler, shutdownTimeout, ctx.Done()); err != nil {
 		return fmt.Errorf("serving explanations: %w", err)
 	}

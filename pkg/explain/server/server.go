@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -50,6 +51,8 @@ const (
 	eachAnswers = 32 << 20
 	// answerTime is how long an answer may take, longer where it is read in parts.
 	answerTime = 2 * time.Minute
+	// maxConnections is how many are open at once, each some tens of kilobytes.
+	maxConnections = 512
 )
 
 type handler struct {
@@ -76,8 +79,10 @@ func Handler(recorder *explain.Recorder, leader Leader) http.Handler {
 	}), unanswered)
 }
 
-// InTime gives each answer its time; it goes around all that answers on a connection.
-func InTime(next http.Handler) http.Handler { return serving.WriteInTime(next, answerTime) }
+// Bounded keeps a server of HTTP/1, which is made of a listener and of all that answers there, to so many connections, and each answer to its time.
+func Bounded(listener net.Listener, next http.Handler) (net.Listener, http.Handler) {
+	return serving.BoundListener(listener, serving.WriteInTime(next, answerTime), maxConnections, time.Now)
+}
 
 // whoAsks is the name of a user, "" where nobody has found out.
 func whoAsks(r *http.Request) string {
