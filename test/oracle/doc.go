@@ -1,9 +1,9 @@
 // Package oracle judges a scheduler by what it did: it replays all changes of pods and nodes in the order in which the
 // API server stored them, and holds the promises of placement against the state after each one.
 //
-// [Watch] records the changes; [Check] and [Lost] judge them by pod, [Doubled] and [Tears] by job and gang, [InVain] by whom pods left for. The judgement is
-// pure and shares no arithmetic with the scheduler: from pkg/gpu it takes the formats of annotations and nothing of how cards
-// are counted or chosen.
+// [Watch] records the changes; [Check] and [Lost] judge them by pod, and Check by whom pods left for, [Doubled] and [Tears] by job and gang. The
+// judgement is pure and shares no arithmetic with the scheduler: from pkg/gpu it takes the formats of annotations and nothing of how cards are
+// counted or chosen.
 package oracle
 
 import (
@@ -121,7 +121,8 @@ func (v Violation) String() string {
 	return text
 }
 
-// Check replays a history from its beginning and returns what it violates, each violation once.
+// Check replays a history from its beginning and returns what it violates, each violation once; and who left for others of which none started
+// within [StartsWithin].
 //
 // A node that loses cards or memory under its pods violates nothing: what pods hold is held against what the node
 // offers when a pod comes. Pods of other schedulers are counted; their cards are not known.
@@ -131,6 +132,7 @@ func Check(h History) []Violation {
 		r.apply(&h[i])
 	}
 	r.violations = append(r.violations, stale(h)...)
+	r.violations = append(r.violations, InVain(h, StartsWithin)...)
 	slices.SortStableFunc(r.violations, func(a, b Violation) int { return cmp.Compare(a.Revision, b.Revision) })
 	return r.violations
 }
