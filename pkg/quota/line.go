@@ -18,17 +18,19 @@ const (
 	turnAgain = 10 * time.Minute
 )
 
-// Gang is a gang as the quotas of its namespace see it: its pods are made one by one, and none starts before all are there.
+// Gang is a Job with the pods of a gang as the quotas of its namespace see it: its pods are made one by one, and none starts before all are there.
 type Gang struct {
 	Job string
+	// Unit is the same for Jobs whose pods are one gang together, "" where those of this one are a gang.
+	Unit string
 	// Rank is its priority, Created when its Job was made.
 	Rank    int
 	Created time.Time
 	// Pod is what its pods are made from, Needs how many it needs to start, and Pods how many there are.
 	Pod         *corev1.Pod
 	Needs, Pods int64
-	// Begun says that it has a pod on a node.
-	Begun bool
+	// Begun says that it has a pod on a node. Short says that it needs more pods to start than are ever made.
+	Begun, Short bool
 	// Newest is when its newest pod was made, or its Job was started; Turn when its Job was last touched so that Kubernetes makes its pods now.
 	Newest, Turn time.Time
 	// Behind is the job for which it is suspended, "" if it is not.
@@ -44,9 +46,9 @@ type Turn struct {
 }
 
 // Turns decides which gangs of a namespace have their pods made. Of those that wait for the same quota one holds a part of it at a time, the
-// first by priority and age, or each would hold what the other lacks, for ever. A gang that never fits comes last. Each of the others is
-// behind the one before it, so that of thousands few change when one starts. again is when to look again, zero where only a change can
-// matter.
+// first by priority and age, or each would hold what the other lacks, for ever. A gang that never fits comes last, and after it one that never
+// starts, as long as others wait. Each of the others is behind the one before it, so that of thousands few change when one starts. again is when
+// to look again, zero where only a change can matter.
 func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []Turn, again time.Duration) {
 	var first, ahead []*standing
 	names := map[string]bool{}
@@ -59,6 +61,9 @@ func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []
 		gang.isNew = !waits
 		before := lastSharing(first, gang)
 		switch {
+		case gang.Short && before == nil: // while it keeps its part from nobody its pods say what they lack
+			turns = append(turns, gang.resume()...)
+			continue
 		case gang.isNew: // it may get all of its pods yet: until that is known none is resumed beside it
 			first = append(first, gang)
 		case before == nil:
@@ -68,10 +73,13 @@ func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []
 				again = earlier(again, settled)
 			}
 		case gang.Behind == "" && before.isNew && lastSharing(settledOf(first), gang) == nil:
-		case !names[gang.Behind]:
-			turns = append(turns, Turn{Job: gang.Job, Suspend: true, Behind: lastSharing(ahead, gang).Job})
+		default:
+			turns = append(turns, gang.standBehind(lastSharing(ahead, gang).Job, names)...)
 		}
-		ahead, names[gang.Job] = append(ahead, gang), true
+		ahead = append(ahead, gang)
+		for i := range gang.parts {
+			names[gang.parts[i].Job] = true
+		}
 	}
 	return turns, again
 }
@@ -84,29 +92,90 @@ func earlier(a, b time.Duration) time.Duration {
 	return a
 }
 
-// standing is a gang in line, and by which quotas it is bound. isNew says that Kubernetes may be making its pods now.
+// standing is a gang in line, of one Job or several, and by which quotas it is bound. isNew says that Kubernetes may be making its pods now.
 type standing struct {
+	// Gang is all of it. It has the name of its oldest Job, and is behind another one where all of its Jobs are.
 	Gang
+	parts  []Gang
 	bounds []int
 	isNew  bool
 }
 
+// unitsOf gathers Jobs whose pods are one gang.
+func unitsOf(gangs []Gang) (units []*standing) {
+	of := map[string]*standing{}
+	for _, gang := range gangs {
+		unit := of[gang.Unit]
+		if unit == nil || gang.Unit == "" {
+			unit = &standing{Gang: gang}
+			of[gang.Unit], units = unit, append(units, unit)
+		} else {
+			unit.join(gang)
+		}
+		unit.parts = append(unit.parts, gang)
+	}
+	return units
+}
+
+func (g *standing) join(part Gang) {
+	if cmp.Or(part.Created.Compare(g.Created), cmp.Compare(part.Job, g.Job)) < 0 {
+		g.Job, g.Created = part.Job, part.Created
+	}
+	g.Rank = max(g.Rank, part.Rank)
+	g.Needs, g.Pods = g.Needs+part.Needs, g.Pods+part.Pods
+	g.Begun, g.Short = g.Begun || part.Begun, g.Short || part.Short
+	g.Newest, g.Turn = latest(g.Newest, part.Newest), latest(g.Turn, part.Turn)
+	if part.Behind == "" {
+		g.Behind = ""
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// demands are so many pods of each of its Jobs.
+func (g *standing) demands(of func(*Gang) int64) []Demand {
+	out := make([]Demand, len(g.parts))
+	for i := range g.parts {
+		out[i] = Demand{g.parts[i].Pod, of(&g.parts[i])}
+	}
+	return out
+}
+
 // inLine orders gangs.
 func inLine(quotas []corev1.ResourceQuota, gangs []Gang) []*standing {
-	line, never := make([]*standing, len(gangs)), map[string]bool{}
-	for i := range gangs {
-		line[i] = &standing{Gang: gangs[i]}
+	line, last := unitsOf(gangs), map[string]int{}
+	for _, unit := range line {
 		for q := range quotas {
-			if limits(&quotas[q], gangs[i].Pod) {
-				line[i].bounds = append(line[i].bounds, q)
+			if slices.ContainsFunc(unit.parts, func(part Gang) bool { return limits(&quotas[q], part.Pod) }) {
+				unit.bounds = append(unit.bounds, q)
 			}
 		}
-		never[gangs[i].Job] = len(Never(Over(quotas, gangs[i].Pod, gangs[i].Needs))) > 0
+		switch {
+		case unit.Short:
+			last[unit.Job] = 2
+		case len(Never(OverTogether(quotas, unit.demands(func(part *Gang) int64 { return part.Needs })))) > 0:
+			last[unit.Job] = 1
+		}
 	}
 	slices.SortFunc(line, func(a, b *standing) int {
-		return cmp.Or(compareBools(never[a.Job], never[b.Job]), -cmp.Compare(a.Rank, b.Rank), a.Created.Compare(b.Created), cmp.Compare(a.Job, b.Job))
+		return cmp.Or(cmp.Compare(last[a.Job], last[b.Job]), -cmp.Compare(a.Rank, b.Rank), a.Created.Compare(b.Created), cmp.Compare(a.Job, b.Job))
 	})
 	return line
+}
+
+// standBehind has those of its Jobs suspended, or come after another one, that come after none of some.
+func (g *standing) standBehind(job string, of map[string]bool) (turns []Turn) {
+	for i := range g.parts {
+		if part := &g.parts[i]; !of[part.Behind] {
+			turns = append(turns, Turn{Job: part.Job, Suspend: true, Behind: job})
+		}
+	}
+	return turns
 }
 
 // lastSharing is the last of some gangs that a quota bounds which bounds another one, too; nil for none.
@@ -129,30 +198,46 @@ func (g *standing) waits(quotas []corev1.ResourceQuota, now time.Time) (waits bo
 	switch {
 	case g.Behind != "":
 		return true, 0
-	case g.Begun || g.Pods >= g.Needs:
+	case g.Begun || g.Pods >= g.Needs && !g.Short:
 		return false, 0
 	case now.Sub(g.Newest) < settled:
 		return false, settled - now.Sub(g.Newest)
 	}
 	// There was room for one when it had its turn, and it was not made since: what it does not hold it keeps from nobody for a while.
 	inVain := !g.Turn.IsZero() && !g.Turn.Before(g.Newest) && now.Sub(g.Turn) >= turnLasts && now.Sub(g.Turn) < turnAgain
-	if inVain && (g.Pods == 0 || len(Over(quotas, g.Pod, g.Needs-g.Pods)) == 0) {
+	if inVain && (g.Pods == 0 || len(OverTogether(quotas, g.demands((*Gang).missing))) == 0) {
 		return false, 0
 	}
 	return len(g.bounds) > 0, 0
 }
 
+// missing is how many of its pods are yet to be made.
+func (g *Gang) missing() int64 { return max(0, g.Needs-g.Pods) }
+
 // next is what is to be done for the first in line: it is resumed, and its pods are made as soon as there is room for one. What was done in
 // vain is done again after twice the time.
-func (g *standing) next(quotas []corev1.ResourceQuota, now time.Time) []Turn {
-	patience := min(max(settled, g.Turn.Sub(g.Newest)), turnLasts)
-	switch {
-	case g.Behind != "":
-		return []Turn{{Job: g.Job, Resume: true}}
-	case len(Over(quotas, g.Pod, 1)) == 0 && now.Sub(g.Turn) >= patience:
-		return []Turn{{Job: g.Job, Retry: true}}
+func (g *standing) next(quotas []corev1.ResourceQuota, now time.Time) (turns []Turn) {
+	if turns = g.resume(); len(turns) > 0 {
+		return turns
 	}
-	return nil
+	for i := range g.parts {
+		part := &g.parts[i]
+		patience := min(max(settled, part.Turn.Sub(part.Newest)), turnLasts)
+		if part.missing() > 0 && len(Over(quotas, part.Pod, 1)) == 0 && now.Sub(part.Turn) >= patience {
+			turns = append(turns, Turn{Job: part.Job, Retry: true})
+		}
+	}
+	return turns
+}
+
+// resume has its pods made again.
+func (g *standing) resume() (turns []Turn) {
+	for i := range g.parts {
+		if g.parts[i].Behind != "" {
+			turns = append(turns, Turn{Job: g.parts[i].Job, Resume: true})
+		}
+	}
+	return turns
 }
 
 // limits reports whether a quota bounds anything that a pod asks.

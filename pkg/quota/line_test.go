@@ -3,6 +3,7 @@ package quota
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,6 +30,12 @@ func TestTurns(t *testing.T) {
 		return out
 	}
 	behind := func(job string) func(*Gang) { return func(g *Gang) { g.Behind = job } }
+	short := func(g *Gang) { g.Short = true }
+	part := func(unit string, minutes, needs, pods int, change ...func(*Gang)) Gang {
+		out := gang(fmt.Sprint(unit, minutes), minutes, pods, change...)
+		out.Unit, out.Needs = unit, int64(needs)
+		return out
+	}
 	at := noon.Add(time.Hour)
 	for name, tc := range map[string]struct {
 		quotas []corev1.ResourceQuota
@@ -61,8 +68,22 @@ func TestTurns(t *testing.T) {
 		},
 		"one that never fits gives its part back": {full, []Gang{gang("a", 0, 4, func(g *Gang) { g.Needs = 16 }), gang("b", 1, 4)}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
 		"one that never fits, alone, shows it":    {full, []Gang{gang("a", 0, 0, behind("b"), func(g *Gang) { g.Needs = 16 })}, []Turn{{Job: "a", Resume: true}}},
-		"quotas that bound nothing of it":         {[]corev1.ResourceQuota{bounds("q", nil, list{"services": "0"})}, []Gang{gang("a", 0, 2), gang("b", 1, 6)}, nil},
-		"no quota any more":                       {nil, []Gang{gang("b", 1, 0, behind("a"))}, []Turn{{Job: "b", Resume: true}}},
+		"two Jobs of each gang: both of the younger one give their parts back": {full,
+			[]Gang{part("a", 0, 1, 1), part("a", 1, 7, 3), part("b", 2, 1, 1), part("b", 3, 7, 3)},
+			[]Turn{{Job: "b2", Suspend: true, Behind: "a0"}, {Job: "b3", Suspend: true, Behind: "a0"}}},
+		"one Job of the first is suspended, as a write failed": {full,
+			[]Gang{part("a", 0, 1, 1), part("a", 1, 7, 0, behind("x")), part("b", 2, 1, 0, behind("a0")), part("b", 3, 7, 0, behind("a0"))},
+			[]Turn{{Job: "a1", Resume: true}}},
+		"one Job has all of its pods, and the other is to get one more": {[]corev1.ResourceQuota{bounds("q", list{gpus: "7"}, list{gpus: "8"})},
+			[]Gang{part("a", 0, 1, 1), part("a", 1, 7, 3)}, []Turn{{Job: "a1", Retry: true}}},
+		"two Jobs that never fit together give their parts back": {full,
+			[]Gang{part("a", 0, 4, 2), part("a", 1, 7, 2), part("b", 2, 1, 1), part("b", 3, 7, 3)},
+			[]Turn{{Job: "a0", Suspend: true, Behind: "b2"}, {Job: "a1", Suspend: true, Behind: "b2"}}},
+		"one that never starts gives its part back":    {full, []Gang{gang("a", 0, 8, short), gang("b", 1, 0)}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
+		"ones that never start, alone, show it":        {full, []Gang{gang("a", 0, 8, short), gang("b", 1, 0, short, behind("c")), gang("d", 2, 0, short)}, []Turn{{Job: "b", Resume: true}}},
+		"one that never starts comes after all others": {full, []Gang{gang("a", 0, 0, short, behind("x")), gang("b", 1, 4, func(g *Gang) { g.Needs = 16 })}, []Turn{{Job: "a", Suspend: true, Behind: "b"}}},
+		"quotas that bound nothing of it":              {[]corev1.ResourceQuota{bounds("q", nil, list{"services": "0"})}, []Gang{gang("a", 0, 2), gang("b", 1, 6)}, nil},
+		"no quota any more":                            {nil, []Gang{gang("b", 1, 0, behind("a"))}, []Turn{{Job: "b", Resume: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _ := Turns(tc.quotas, tc.gangs, at)
@@ -137,6 +158,34 @@ func TestEveryGangThatFitsRuns(t *testing.T) {
 	}
 }
 
+// TestEveryGangOfSeveralJobsRuns is TestEveryGangThatFitsRuns with gangs that two Jobs make the pods of: one that has all of its own holds them while
+// the other one waits.
+func TestEveryGangOfSeveralJobsRuns(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		w := &play{random: random, hard: 4 + random.Int64N(12), now: noon}
+		needs := map[string]int64{}
+		for i := range 2 + random.IntN(4) {
+			unit, rank := fmt.Sprint("g", i), random.IntN(3)-1
+			for j := range 2 {
+				one := &Gang{
+					Job: fmt.Sprint(unit, "-", j), Unit: unit, Rank: rank, Created: noon.Add(time.Duration(random.IntN(60)) * time.Second),
+					Pod: fixture.Pod("p").GPUs(1).Obj(), Needs: 1 + random.Int64N(6),
+				}
+				w.gangs, needs[unit] = append(w.gangs, one), needs[unit]+one.Needs
+			}
+		}
+		for range 1_000 {
+			w.second()
+		}
+		for _, gang := range w.gangs {
+			if fits := needs[gang.Unit] <= w.hard; fits != w.ended[gang.Job] {
+				t.Fatalf("seed %d: a gang of %d, the quota is %d: it has run: %t, %+v", seed, needs[gang.Unit], w.hard, w.ended[gang.Job], *gang)
+			}
+		}
+	}
+}
+
 // play is a namespace in virtual time.
 type play struct {
 	random *rand.Rand
@@ -168,13 +217,33 @@ func (w *play) second() {
 			gang.Pods, w.ended[gang.Job] = 0, true
 		case gang.Begun || gang.Behind != "" || gang.Created.After(w.now) || gang.Job == w.refused || w.random.IntN(3) == 0:
 		case gang.Pods == gang.Needs:
-			gang.Begun, w.until[gang.Job] = true, w.now.Add(time.Duration(5+w.random.IntN(20))*time.Second)
+			if unit := w.unitOf(gang); !slices.ContainsFunc(unit, isIncomplete) {
+				end := w.now.Add(time.Duration(5+w.random.IntN(20)) * time.Second)
+				for _, one := range unit {
+					one.Begun, w.until[one.Job] = true, end
+				}
+			}
 		case used < w.hard:
 			gang.Pods, used, gang.Newest = gang.Pods+1, used+1, w.now
 		}
 	}
 	w.turns(used)
 }
+
+// unitOf are the Jobs that are one gang with one.
+func (w *play) unitOf(gang *Gang) (unit []*Gang) {
+	if gang.Unit == "" {
+		return []*Gang{gang}
+	}
+	for _, other := range w.gangs {
+		if other.Unit == gang.Unit {
+			unit = append(unit, other)
+		}
+	}
+	return unit
+}
+
+func isIncomplete(gang *Gang) bool { return gang.Pods < gang.Needs }
 
 func (w *play) turns(used int64) {
 	quantity := func(n int64) corev1.ResourceList {
@@ -184,7 +253,7 @@ func (w *play) turns(used int64) {
 	byName, there := map[string]*Gang{}, []Gang(nil)
 	for _, gang := range w.gangs {
 		byName[gang.Job] = gang
-		if !gang.Created.After(w.now) && !gang.Begun && gang.Pods < gang.Needs {
+		if !gang.Created.After(w.now) && !gang.Begun && slices.ContainsFunc(w.unitOf(gang), isIncomplete) {
 			there = append(there, *gang)
 		}
 	}

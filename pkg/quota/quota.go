@@ -29,17 +29,30 @@ type Excess struct {
 	Never bool
 }
 
+// Demand is some pods that are all alike.
+type Demand struct {
+	Pod  *corev1.Pod
+	Pods int64
+}
+
 // Over returns what quotas have too little of for some more pods that are all alike; of one quota and resource at most
 // one. GPUs come first, and what never fits before what others use.
 func Over(quotas []corev1.ResourceQuota, pod *corev1.Pod, pods int64) []Excess {
+	return OverTogether(quotas, []Demand{{pod, pods}})
+}
+
+// OverTogether is Over for pods of several kinds.
+func OverTogether(quotas []corev1.ResourceQuota, demands []Demand) []Excess {
 	var out []Excess
 	for i := range quotas {
 		quota := &quotas[i]
-		if !Covers(quota, pod) {
-			continue
-		}
 		for name, hard := range quota.Spec.Hard {
-			asked := times(Asked(pod, name), pods)
+			var asked resource.Quantity
+			for _, demand := range demands {
+				if Covers(quota, demand.Pod) {
+					asked.Add(times(Asked(demand.Pod, name), demand.Pods))
+				}
+			}
 			used := quota.Status.Used[name]
 			sum := used.DeepCopy()
 			sum.Add(asked)

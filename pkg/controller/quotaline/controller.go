@@ -6,9 +6,12 @@
 package quotaline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -98,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.List(ctx, &quotas, client.InNamespace(request.Name)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the quotas of namespace %s: %w", request.Name, err)
 	}
-	jobs, gangs, err := r.gangs(ctx, request.Name)
+	jobs, gangs, err := r.gangs(ctx, request.Name, quotas.Items)
 	if err != nil || len(gangs) == 0 {
 		return ctrl.Result{}, err
 	}
@@ -117,36 +120,112 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// gangs reads the gangs of a namespace whose pods are not all there, and those that are suspended for others.
-func (r *Reconciler) gangs(ctx context.Context, namespace string) (map[string]*batchv1.Job, []quota.Gang, error) {
+// member is a Job of a gang: of all of it, or of a part.
+type member struct {
+	quota.Gang
+	job   *batchv1.Job
+	group string
+	held  bool
+}
+
+// gangs returns the gangs of a namespace that wait for pods, and their Jobs by name.
+func (r *Reconciler) gangs(ctx context.Context, namespace string, quotas []corev1.ResourceQuota) (map[string]*batchv1.Job, []quota.Gang, error) {
 	var list batchv1.JobList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing the jobs of namespace %s: %w", namespace, err)
 	}
-	jobs, out := map[string]*batchv1.Job{}, []quota.Gang(nil)
+	units := map[string][]*member{}
 	for i := range list.Items {
 		job := &list.Items[i]
 		held := jobplan.HeldForQuota(job)
 		if !isGang(job) || !held && jobplan.StateOf(job) != jobplan.StateActive {
 			continue
 		}
-		gang, err := r.gang(ctx, job, held)
+		one, err := r.member(ctx, job, held)
 		if err != nil {
 			return nil, nil, err
 		}
-		if held || gang.Pods < gang.Needs {
-			jobs[job.Name] = job
-			out = append(out, gang)
+		units[one.group] = append(units[one.group], one)
+	}
+	jobs, out := map[string]*batchv1.Job{}, []quota.Gang(nil)
+	for _, group := range slices.Sorted(maps.Keys(units)) {
+		rules, err := r.rulesOf(ctx, namespace, group, units[group], quotas)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, one := range inLine(group, units[group], rules) {
+			jobs[one.Job] = one.job
+			out = append(out, one.Gang)
 		}
 	}
 	return jobs, out, nil
 }
 
-func (r *Reconciler) gang(ctx context.Context, job *batchv1.Job, held bool) (quota.Gang, error) {
-	out := quota.Gang{
+// rules are what a PodGroup says of its gangs; 0 members where that is not known.
+type rules struct {
+	least         int64
+	severalOwners bool
+}
+
+// rulesOf reads a PodGroup where it can matter to the line: of thousands with no pod none is asked.
+func (r *Reconciler) rulesOf(ctx context.Context, namespace, group string, members []*member, quotas []corev1.ResourceQuota) (rules, error) {
+	matters := func(one *member) bool {
+		changed := len(quotas) > 0 && one.job.Generation > 1 && !one.Begun // it may have fewer pods by now than its gang needs
+		return changed || one.Pods > 0 && one.Pods < one.Needs || one.held && len(quota.Never(quota.Over(quotas, one.Pod, one.Needs))) > 0
+	}
+	if len(members) == 1 && !matters(members[0]) {
+		return rules{}, nil
+	}
+	object, least, err := recovery.ReadPodGroup(ctx, r.Live, namespace, group)
+	if err != nil || object == nil {
+		return rules{}, err
+	}
+	return rules{least: least, severalOwners: object.GetAnnotations()[g8s.AnnotationSeveralOwners] == g8s.True}, nil
+}
+
+// inLine are those of the Jobs of a PodGroup that wait for pods, or are suspended until it is their turn. Where its pods are one gang whatever
+// Job they are of, a Job that has all of its own waits with the others.
+func inLine(group string, members []*member, of rules) (out []*member) {
+	if !of.severalOwners {
+		for _, one := range members {
+			one.limit(of.least)
+		}
+		return slices.DeleteFunc(members, func(one *member) bool { return !one.waits() })
+	}
+	slices.SortFunc(members, func(a, b *member) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Job, b.Job)) })
+	left, all := of.least, int64(0)
+	for _, one := range members {
+		all += one.Needs
+	}
+	for _, one := range members {
+		one.Unit, one.Short = group, of.least > all
+		if of.least > 0 && !one.Short {
+			one.Needs = min(one.Needs, left)
+			left -= one.Needs
+		}
+	}
+	if !slices.ContainsFunc(members, (*member).waits) {
+		return nil
+	}
+	return members
+}
+
+// limit has a Job need as many pods as its gang does to start.
+func (m *member) limit(least int64) {
+	if m.Short = least > m.Needs; least > 0 && !m.Short {
+		m.Needs = least
+	}
+}
+
+// waits reports whether a Job has to do with the line.
+func (m *member) waits() bool { return m.held || m.Pods < m.Needs || m.Short && !m.Begun }
+
+// member reads a Job as its quotas see it.
+func (r *Reconciler) member(ctx context.Context, job *batchv1.Job, held bool) (*member, error) {
+	out := &member{job: job, held: held, group: job.Spec.Template.Labels[g8s.LabelPodGroup], Gang: quota.Gang{
 		Job: job.Name, Rank: rankOf(job), Created: job.CreationTimestamp.Time, Needs: int64(ptr.Deref(job.Spec.Parallelism, 1)),
 		Pod: &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec},
-	}
+	}}
 	out.Newest = r.Clock.Now() // it is yet to be started
 	if job.Status.StartTime != nil {
 		out.Newest = job.Status.StartTime.Time
@@ -160,7 +239,7 @@ func (r *Reconciler) gang(ctx context.Context, job *batchv1.Job, held bool) (quo
 	}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingFields{index.JobUID: string(job.UID)}, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing the pods of job %s: %w", job.Name, err)
+		return nil, fmt.Errorf("listing the pods of job %s: %w", job.Name, err)
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -172,14 +251,7 @@ func (r *Reconciler) gang(ctx context.Context, job *batchv1.Job, held bool) (quo
 			out.Pods++
 		}
 	}
-	if out.Pods >= out.Needs || out.Pods == 0 { // of thousands with no pod none is asked for what it needs at the least
-		return out, nil
-	}
-	_, least, err := recovery.ReadPodGroup(ctx, r.Live, job.Namespace, job.Spec.Template.Labels[g8s.LabelPodGroup])
-	if least > 0 {
-		out.Needs = min(out.Needs, least)
-	}
-	return out, err
+	return out, nil
 }
 
 // rankOf orders jobs by their priority, as their label says it.
