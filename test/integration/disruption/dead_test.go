@@ -60,7 +60,7 @@ func TestAJobOfADeadNodeWaitsForCertainty(t *testing.T) {
 		},
 		"an administrator deletes the node": {
 			confirm: func(e *env, pod *corev1.Pod) { e.Kubectl("delete", "node", pod.Spec.NodeName) },
-			most:    60*time.Second + clustertest.Soon, by: "DeletionByPodGC",
+			most:    80*time.Second + clustertest.Soon, by: "DeletionByPodGC",
 		},
 		"an administrator says that the pod has failed": {
 			confirm: func(e *env, pod *corev1.Pod) {
