@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -61,6 +62,16 @@ func (q *orderedQueue) Delete(pod *corev1.Pod) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	q.SchedulingQueue.Delete(pod)
+}
+
+// AddNominatedPod implements fwk.PodNominator. kube-scheduler clears what a refused pod is nominated to by a nomination to the node "". Its
+// queue enters the pod into that node's list, and goes through the list each time: with 20,000 pods that wait, a sixth of what attempts cost.
+func (q *orderedQueue) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, to *fwk.NominatingInfo) {
+	if to.Mode() == fwk.ModeOverride && to.NominatedNodeName == "" {
+		q.DeleteNominatedPodIfExists(pod.GetPod())
+		return
+	}
+	q.SchedulingQueue.AddNominatedPod(logger, pod, to)
 }
 
 // turnsOf are those of a scheduler, nil for one whose pods are not sorted by Coscheduling. It is called before anything else wraps the queue.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -71,6 +72,32 @@ func (l *loop) tries() string {
 		l.t.Fatal(err)
 	}
 	return info.Pod.Namespace + "/" + info.Pod.Name
+}
+
+// TestARefusedPodIsNominatedToNoNode: neither to the one that it was nominated to before nor to "", whose pods the queue would go through each
+// time that one of them is refused.
+func TestARefusedPodIsNominatedToNoNode(t *testing.T) {
+	l := newLoop(t, nil)
+	l.comes("ns/x")
+	info, err := l.take(klog.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := l.scheduler.SchedulingQueue
+	nominate := func(node string) {
+		queue.AddNominatedPod(klog.Background(), info.PodInfo, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+	}
+	if nominate("a"); len(queue.NominatedPodsForNode("a")) != 1 {
+		t.Fatal("it is not nominated to a")
+	}
+	queue.AddNominatedPod(klog.Background(), info.PodInfo, nil)
+	nominate("a")
+	nominate("")
+	for _, node := range []string{"a", ""} {
+		if nominated := queue.NominatedPodsForNode(node); len(nominated) > 0 {
+			t.Errorf("%d pods are nominated to node %q", len(nominated), node)
+		}
+	}
 }
 
 // TestNamespacesTakeTurns: who has used less of the loop's time goes first of those of equal priority, and pods of one namespace go in their order.
