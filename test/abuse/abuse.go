@@ -2,7 +2,11 @@
 package abuse
 
 import (
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
+	"testing"
 	"time"
 )
 
@@ -17,4 +21,25 @@ func OthersWait() time.Duration {
 		return 2 * time.Second
 	}
 	return 8 * time.Second
+}
+
+// CPUTime is how long a process has had a core. It tells what it does from what else the machine does, the attack included.
+func CPUTime(t testing.TB, process int) time.Duration {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), ") ") // behind the name
+	fields := strings.Fields(rest)
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, err := strconv.Atoi(fields[12])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tick = 10 * time.Millisecond // of all Linux on amd64 and arm64
+	return time.Duration(user+system) * tick
 }

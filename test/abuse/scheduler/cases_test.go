@@ -84,14 +84,24 @@ func (e *env) longAttempts() {
 	for i := range rounds(40, 200) {
 		e.node(fixture.Node(fmt.Sprintf("long-%d", i)).Pool("long").GPUs(1, "T4").Obj())
 	}
-	pods := rounds(400, 20_000)
+	const pods = 400
 	for i := range pods {
-		pod := fixture.Pod(fmt.Sprintf("long-%d", i)).Pool("long").GPUs(2).Obj()
-		affineTo(pod, 100, 20)
-		e.pod(pod)
+		e.pod(longAttempt(i, 20))
 	}
 	e.rejected(fmt.Sprintf("long-%d", pods-1))
-	for i := range rounds(6, 60) {
+	e.relabel(rounds(6, 60))
+}
+
+// longAttempt is a pod that wants two GPUs of nodes that have one, by 100 terms of so many values each.
+func longAttempt(number, values int) *corev1.Pod {
+	pod := fixture.Pod(fmt.Sprintf("long-%d", number)).Pool("long").GPUs(2).Obj()
+	affineTo(pod, 100, values)
+	return pod
+}
+
+// relabel has a node begin to suit those pods, and end to, so many times in all.
+func (e *env) relabel(times int) {
+	for i := range times {
 		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, names.LabelRack, []string{"v0-0", "elsewhere"}[i%2])
 		_, err := client.CoreV1().Nodes().Patch(e.Context(), "long-0", types.MergePatchType, patch, metav1.PatchOptions{})
 		e.must(err)

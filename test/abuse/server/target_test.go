@@ -23,6 +23,7 @@ import (
 	"g8s.host/gpu-scheduler/manifests"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/pkg/server"
+	"g8s.host/gpu-scheduler/test/abuse"
 )
 
 // maxResident is what the server may ever take of memory, in bytes.
@@ -90,26 +91,10 @@ func (g *target) resident(field string) int {
 	return kib << 10
 }
 
-// cpu is how long the process has had a core. It tells what the server does from what else the machine does, the attack
-// included.
+// cpu is how long the process has had a core.
 func (g *target) cpu() time.Duration {
 	g.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.PID()))
-	if err != nil {
-		g.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(data), ") ") // behind the name
-	fields := strings.Fields(rest)
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		g.Fatal(err)
-	}
-	system, err := strconv.Atoi(fields[12])
-	if err != nil {
-		g.Fatal(err)
-	}
-	const tick = 10 * time.Millisecond // of all Linux on amd64 and arm64
-	return time.Duration(user+system) * tick
+	return abuse.CPUTime(g.T, g.PID())
 }
 
 // addresses are where callers come from: what the server bounds of an address is not the neighbour's.

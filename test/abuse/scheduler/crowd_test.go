@@ -1,0 +1,94 @@
+package scheduler
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"g8s.host/gpu-scheduler/test/abuse"
+	"g8s.host/gpu-scheduler/test/fixture"
+)
+
+const (
+	// mostAtRest is the part of a core that the scheduler may take while thousands of pods wait and nothing changes, mostLonger how many
+	// times as long as on an idle cluster the pods of others may wait then.
+	mostAtRest, mostLonger = 0.05, 2
+	// watched is how long that is looked at.
+	watched = 20 * time.Second
+)
+
+// TestACrowdOfOneNamespace has 20,000 pods of one namespace wait whose affinity has as many terms as it may. The pods of others are placed as
+// fast as if those were not there, also while all of them are tried again, and the scheduler rests when nothing changes.
+func TestACrowdOfOneNamespace(t *testing.T) {
+	e := newEnv(t)
+	stop := e.watchOthers()
+	time.Sleep(watched)
+	idle := stop()
+	for i := range rounds(40, 200) {
+		e.node(fixture.Node(fmt.Sprintf("long-%d", i)).Pool("long").GPUs(1, "T4").Obj())
+	}
+	stop = e.watchOthers()
+	e.makeCrowd(rounds(500, 20_000))
+	stop()
+	e.awaitTried()
+
+	stop = e.watchOthers()
+	e.relabel(rounds(10, 60))
+	beside := stop()
+	e.schedulerIsWell()
+	e.awaitTried()
+	if rest := e.usage(watched); rest > mostAtRest && abuse.All() {
+		e.Errorf("the scheduler takes %.3f of a core at rest, want at most %.2f", rest, mostAtRest)
+	}
+	if limit := mostLonger * percentile(idle, 99); percentile(beside, 99) > limit && abuse.All() {
+		e.Errorf("the pods of others wait %s (p99), want at most %s, twice as long as on an idle cluster", percentile(beside, 99), limit)
+	}
+}
+
+// makeCrowd makes so many pods, some at a time.
+func (e *env) makeCrowd(pods int) {
+	e.Helper()
+	var next atomic.Int64
+	failed := make(chan error)
+	const together = 8
+	for range together {
+		go func() {
+			var err error
+			for i := int(next.Add(1)); i <= pods && err == nil; i = int(next.Add(1)) {
+				_, err = client.CoreV1().Pods(e.namespace).Create(e.Context(), longAttempt(i, 1), metav1.CreateOptions{})
+			}
+			failed <- err
+		}()
+	}
+	for range together {
+		e.must(<-failed)
+	}
+}
+
+// awaitTried waits until the scheduler has been at rest for some time, which it is when it has tried all.
+func (e *env) awaitTried() {
+	e.Helper()
+	for deadline := time.Now().Add(5 * patience); e.usage(5*time.Second) > 2*mostAtRest; {
+		if time.Now().After(deadline) {
+			e.Fatalf("the scheduler does not come to rest in %s", 5*patience)
+		}
+	}
+}
+
+// usage is the part of a core that the scheduler takes meanwhile.
+func (e *env) usage(meanwhile time.Duration) float64 {
+	e.Helper()
+	began, at := abuse.CPUTime(e, scheduler.PID()), time.Now()
+	time.Sleep(meanwhile)
+	used := float64(abuse.CPUTime(e, scheduler.PID())-began) / float64(time.Since(at))
+	e.Logf("the scheduler takes %.3f of a core", used)
+	return used
+}
+
+// percentile returns one of what is sorted.
+func percentile(sorted []time.Duration, percent int) time.Duration {
+	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
+}
