@@ -81,8 +81,9 @@ func (l *look) add(news []*corev1.Pod) {
 		}
 		known := slices.ContainsFunc(c.pods, func(other *corev1.Pod) bool { return other.UID == pod.UID })
 		c.taken.Delete(pod.UID)
+		c.sorted = false // one that is known has failed since, and comes later than it did
 		if !known {
-			c.pods, c.sorted = append(c.pods, pod), false
+			c.pods = append(c.pods, pod)
 		}
 	}
 }

@@ -41,6 +41,14 @@ type turns struct {
 type orderedQueue struct {
 	queue.SchedulingQueue
 	mu sync.RWMutex // locked by turns: what is heard of two pods may happen at once
+	// fails is told of a pod whose attempt failed.
+	fails func(*corev1.Pod)
+}
+
+// AddUnschedulableIfNotPresent implements queue.SchedulingQueue.
+func (q *orderedQueue) AddUnschedulableIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
+	q.fails(info.Pod)
+	return q.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
 }
 
 // Add implements queue.SchedulingQueue.
@@ -78,7 +86,7 @@ func (q *orderedQueue) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, to *
 func turnsOf(sched *scheduler.Scheduler) *turns {
 	for _, profile := range sched.Profiles {
 		if _, gangs := preemptionsOf(profile); gangs != nil && sorts(profile) {
-			line := &orderedQueue{SchedulingQueue: sched.SchedulingQueue}
+			line := &orderedQueue{SchedulingQueue: sched.SchedulingQueue, fails: gangs.Fails}
 			sched.SchedulingQueue = line
 			return &turns{pop: sched.NextPod, line: line, gangs: gangs, now: time.Now} // all profiles sort alike
 		}

@@ -104,7 +104,7 @@ func TestARefusedPodIsNominatedToNoNode(t *testing.T) {
 func TestNamespacesTakeTurns(t *testing.T) {
 	const ms = time.Millisecond
 	high := func(p *st.PodWrapper) { p.Priority(1) }
-	costs := map[string]time.Duration{"dear": 40 * ms, "cheap": ms, "between": 20 * ms}
+	costs := map[string]time.Duration{"dear": 40 * ms, "cheap": ms, "between": 20 * ms, "light": 10 * ms, "heavy": 30 * ms}
 	for name, tc := range map[string]struct {
 		come func(*loop)
 		want []string
@@ -151,6 +151,24 @@ func TestNamespacesTakeTurns(t *testing.T) {
 				}
 			}
 		}, []string{"dear/1", "cheap/x", "dear/2", "cheap/x", "dear/3"}},
+		"who has failed, behind those of its namespace": {func(l *loop) {
+			first := l.comes("dear/1")
+			for _, name := range []string{"dear/2", "cheap/x", "cheap/y", "dear/3"} {
+				l.comes(name)
+			}
+			l.activates(first, "cheap/x")
+		}, []string{"dear/1", "cheap/x", "cheap/y", "dear/2", "dear/3", "dear/1"}},
+		"who has failed, in one look": {func(l *loop) {
+			l.tick = 10 * ms
+			l.comes("light/1")
+			l.comes("heavy/1")
+			l.comes("light/2")
+			third := l.comes("light/3")
+			l.comes("light/4")
+			l.comes("heavy/2")
+			l.comes("heavy/3")
+			l.activates(third, "heavy/2")
+		}, []string{"light/1", "heavy/1", "light/2", "light/3", "heavy/2", "light/4"}},
 		"of higher priority": {func(l *loop) {
 			for _, name := range []string{"dear/1", "dear/2"} {
 				l.comes(name, high)

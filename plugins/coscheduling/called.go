@@ -20,6 +20,9 @@ func (p *Plugin) Before(a, b *corev1.Pod) bool {
 	return p.less(a, b, p.rankSince(a, p.turns.since(a.UID)), p.rankSince(b, p.turns.since(b.UID)))
 }
 
+// Fails notes that an attempt of a pod has failed, before the queue has it again.
+func (p *Plugin) Fails(pod *corev1.Pod) { p.turns.fails(pod.UID, p.now()) }
+
 // GoesOn reports whether the gang of a pod has begun to take places: it is not kept waiting halfway.
 func (p *Plugin) GoesOn(pod *corev1.Pod) bool {
 	name, ok := groupOf(pod)

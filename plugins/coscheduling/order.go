@@ -12,9 +12,9 @@ import (
 
 // Less sorts pods by priority, then members of gangs that have begun to take places, so that nobody takes those of their
 // siblings, and those that come in the place of pods which left when they were told to; then the one whose namespace's turn it is, if
-// one is called (plugins/turns.go). Then by time: of a pod its own, of a member its PodGroup's, so that gangs stand together, or that of the last
-// attempt, so that a gang without room does not keep others waiting behind it. The members of a gang come in the order in
-// which their places were planned: where topology spread counts, another order may have no places for all.
+// one is called (plugins/turns.go). Then by time: of a pod when it came to the queue, of a member its PodGroup's, so that gangs stand together; of
+// both that of the last attempt, if there was one, so that whoever has no room does not keep others waiting behind it. The members of a gang come
+// in the order in which their places were planned: where topology spread counts, another order may have no places for all.
 //
 // The queue is a heap, which is out of order for good once what it compares changes for a pod that is in it. So what can
 // change of a gang counts as it was when the pod was put there.
@@ -119,10 +119,14 @@ type rank struct {
 }
 
 func (p *Plugin) rankOf(info fwk.QueuedPodInfo) rank {
-	return p.rankSince(info.GetPodInfo().GetPod(), info.GetInitialAttemptTimestamp())
+	at := info.GetTimestamp() // when it was made known, or its last attempt failed
+	if came := info.GetInitialAttemptTimestamp(); came != nil && came.After(at) {
+		at = *came // it was gated until then
+	}
+	return p.rankSince(info.GetPodInfo().GetPod(), &at)
 }
 
-// rankSince is the rank of a pod that came to the queue at some time, nil for one that has not.
+// rankSince is the rank of a pod that came to the queue last at some time, nil for one that has not.
 func (p *Plugin) rankSince(pod *corev1.Pod, came *time.Time) rank {
 	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
 	group, member := groupOf(pod)

@@ -45,7 +45,7 @@ func queued(t *testing.T, pod *corev1.Pod, at time.Time) fwk.QueuedPodInfo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &framework.QueuedPodInfo{PodInfo: info, InitialAttemptTimestamp: &at}
+	return &framework.QueuedPodInfo{PodInfo: info, Timestamp: at, InitialAttemptTimestamp: &at}
 }
 
 // TestTheQueueStaysInOrder while gangs begin, fail and lose their PodGroups: each pod that is taken out comes before all that

@@ -16,7 +16,8 @@ type turns struct {
 	all map[types.UID]*standing
 	// gone are the pods that come to the queue no more, in the order in which that was told.
 	gone []departed
-	// came are when pods that wait were first put in the queue: what the queue itself notes of that is its own to read.
+	// came are when pods that wait were first put in the queue, or their last attempt failed: what the queue itself notes of that is its own
+	// to read.
 	came map[types.UID]time.Time
 	// news are the last that were put in the queue, by namespace.
 	news map[string][]*corev1.Pod
@@ -78,6 +79,15 @@ func (t *turns) comes(pod *corev1.Pod, now time.Time) {
 	}
 }
 
+// fails notes that an attempt of a pod has failed, after which it stands behind those that have come meanwhile.
+func (t *turns) fails(pod types.UID, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, waits := t.came[pod]; waits {
+		t.came[pod] = now
+	}
+}
+
 // takeNews returns some of the pods that were put in the queue since it was called last.
 func (t *turns) takeNews() (news []*corev1.Pod) {
 	t.mu.Lock()
@@ -89,7 +99,7 @@ func (t *turns) takeNews() (news []*corev1.Pod) {
 	return news
 }
 
-// since is when a pod was first put in the queue, nil for one that was not.
+// since is when a pod was first put in the queue or failed last, nil for one that was not.
 func (t *turns) since(pod types.UID) *time.Time {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
