@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -305,12 +306,29 @@ func TestMetricsShowOnTheSchedulersEndpoint(t *testing.T) {
 	}
 }
 
-// TestEveryPluginSignsPods matters because one plugin that does not turns batching off for all pods. LeastFragmentation
-// does not, for each pod changes what the next is worth; the strategy of notebooks does.
+// TestEveryPluginSignsPods matters where PodTopologySpread does (`defaultingType: List`), because one plugin that does not turns batching off for
+// all pods. LeastFragmentation does not, for each pod changes what the next is worth; the strategy of notebooks does.
 func TestEveryPluginSignsPods(t *testing.T) {
 	c := newCluster(t, gpuNode("a", "pcie"))
-	signed := c.scheduler.Profiles[names.SchedulerName].SignPod(t.Context(), pod("p", "1", "1").Label(names.LabelJobType, configv1.JobTypeNotebook).Obj(), false)
-	if signed == nil {
-		t.Error("the shipped profile does not sign the pod of a notebook")
+	notebook, signing := pod("p", "1", "1").Label(names.LabelJobType, configv1.JobTypeNotebook).Obj(), 0
+	registry := plugins.Registry(plugins.Dependencies{})
+	for _, plugin := range c.scheduler.Profiles[names.SchedulerName].EnqueueExtensions() {
+		_, filters := plugin.(fwk.FilterPlugin)
+		_, scores := plugin.(fwk.ScorePlugin)
+		if registry[plugin.Name()] == nil || !filters && !scores { // the others say nothing of nodes
+			continue
+		}
+		signer, ok := plugin.(fwk.SignPlugin)
+		if !ok {
+			t.Errorf("%s signs no pods", plugin.Name())
+			continue
+		}
+		if _, status := signer.SignPod(t.Context(), notebook); !status.IsSuccess() {
+			t.Errorf("%s does not sign the pod of a notebook: %v", plugin.Name(), status)
+		}
+		signing++
+	}
+	if signing < 4 {
+		t.Errorf("%d of our plugins were asked, so the test shows little", signing)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -261,7 +262,7 @@ type Ties struct {
 }
 
 // First returns the nodes to try first: of those that suit, all of the highest value, or as many as ties allow, spread
-// over their names; and those of lower values as long as that makes no more nodes than there is room for. Equals stay
+// over their names and zones; and those of lower values as long as that makes no more nodes than there is room for. Equals stay
 // together otherwise, since other plugins decide among them. It also returns the highest value of any of them.
 func (r *Ranking[S]) First(ties Ties, suits func(fwk.NodeInfo) bool) (first []fwk.NodeInfo, highest int64) {
 	highest = Unfit
@@ -278,21 +279,38 @@ func (r *Ranking[S]) First(ties Ties, suits func(fwk.NodeInfo) bool) (first []fw
 	return first, highest
 }
 
-// some returns those of equals that suit, at most as many as ties allow: one from each part of the list, and then the ones
-// beside them.
+// some returns those of equals that suit, at most as many as ties allow: spread over the list.
 func (t *Ties) some(equals []fwk.NodeInfo, suits func(fwk.NodeInfo) bool) []fwk.NodeInfo {
 	var some []fwk.NodeInfo
-	step := max(1, len(equals)/max(t.Most, 1))
-	turn := int(t.Turn % uint64(len(equals)))
-	for from := range step {
-		for i := from; i < len(equals); i += step {
-			if len(some) == t.Most {
-				return some
-			}
-			if node := equals[(i+turn)%len(equals)]; suits == nil || suits(node) {
-				some = append(some, node)
-			}
+	at, step := 0, 1
+	if len(equals) > t.Most {
+		at, step = int(t.Turn%uint64(len(equals))), strideOver(len(equals))
+	}
+	for range equals {
+		if len(some) == t.Most {
+			break
 		}
+		if node := equals[at]; suits == nil || suits(node) {
+			some = append(some, node)
+		}
+		at = (at + step) % len(equals)
 	}
 	return some
+}
+
+// strideOver is a step by which each of so many places is reached once, and any number of them lie evenly: by the golden section. No zone is
+// left out, whether nodes are named one zone after the other or in turn, as it would be by every tenth name where there are five zones in turn.
+func strideOver(places int) int {
+	step := int(math.Round(float64(places) / math.Phi))
+	for !coprime(step, places) {
+		step++
+	}
+	return step
+}
+
+func coprime(a, b int) bool {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a == 1
 }

@@ -205,7 +205,7 @@ func TestOfManyEqualsSomeAreTried(t *testing.T) {
 		return namesOf(nodes)
 	}
 	// In order of name: n0, n1, n10, n11, ...
-	if diff := gocmp.Diff([]string{"n0", "n27", "n45", "n63", "n81"}, first(0, nil)); diff != "" {
+	if diff := gocmp.Diff([]string{"n0", "n66", "n32", "n9", "n56"}, first(0, nil)); diff != "" {
 		t.Errorf("some of 100 (-want +got):\n%s", diff)
 	}
 	if gocmp.Equal(first(0, nil), first(1, nil)) {
@@ -214,6 +214,35 @@ func TestOfManyEqualsSomeAreTried(t *testing.T) {
 	last := func(n fwk.NodeInfo) bool { return n.Node().Name >= "n96" }
 	if diff := gocmp.Diff([]string{"n96", "n97", "n98", "n99"}, slices.Sorted(slices.Values(first(7, last)))); diff != "" {
 		t.Errorf("the four that suit (-want +got):\n%s", diff)
+	}
+}
+
+// TestSomeOfManyAreOfEachZone as there are nodes of it, however zones follow one another in the order of names, so that other plugins can spread
+// pods over zones.
+func TestSomeOfManyAreOfEachZone(t *testing.T) {
+	const most = 100
+	for _, nodes := range []int{101, 300, 999, 1000, 1024, 5000} {
+		equals := make([]fwk.NodeInfo, nodes)
+		position := map[fwk.NodeInfo]int{}
+		for i := range equals {
+			equals[i] = framework.NewNodeInfo()
+			position[equals[i]] = i
+		}
+		for zones := 2; zones <= 10; zones++ {
+			for way, zoneOf := range map[string]func(int) int{
+				"in turn":             func(i int) int { return i % zones },
+				"one after the other": func(i int) int { return i * zones / nodes },
+			} {
+				ties, count := Ties{Size: 16, Most: most, Turn: 12345}, make([]int, zones)
+				some := ties.some(equals, nil)
+				for _, node := range some {
+					count[zoneOf(position[node])]++
+				}
+				if least := slices.Min(count); len(some) != most || least < most/zones*2/3 {
+					t.Errorf("of %d nodes in %d zones %s, %d are tried, of zones %v", nodes, zones, way, len(some), count)
+				}
+			}
+		}
 	}
 }
 
