@@ -19,10 +19,15 @@ import (
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// beginPolitely has kube-scheduler's own preemption tell those first that ask for time to save their work, as Coscheduling does.
+// beginPolitely has kube-scheduler's own preemption tell those first that ask for time to save their work, as Coscheduling does, and evict
+// nobody for a pod whose binding would be refused.
 func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
 	evict := own.Evaluator.PreemptPod
+	var foreseen questions
 	own.Evaluator.PreemptPod = func(ctx context.Context, on preemption.Candidate, preemptor, victim *corev1.Pod, plugin string) error {
+		if foreseen.ask(on, func() bool { return gangs.WouldBeRefused(ctx, preemptor, on.Name()) }) {
+			return errForeseen
+		}
 		if stays, err := gangs.Tell(ctx, preemptor, victim, on.Victims().Pods); stays || err != nil {
 			return err
 		}

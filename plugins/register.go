@@ -70,10 +70,13 @@ func Registry(deps Dependencies) runtime.Registry {
 	if deps.Attempts == nil {
 		deps.Attempts = &cycle.Attempts{}
 	}
+	binds := gpudevices.Dependencies{Ledger: ledger, Epoch: deps.Epoch, Gate: deps.Gate, Attempts: deps.Attempts}
+	foresee := binds.Foresee
+	if deps.Replay {
+		foresee = nil // a replay has no API server to ask
+	}
 	return runtime.Registry{
-		gpudevices.Name: gpudevices.Factory(gpudevices.Dependencies{
-			Ledger: ledger, Epoch: deps.Epoch, Gate: deps.Gate, Attempts: deps.Attempts,
-		}),
+		gpudevices.Name: gpudevices.Factory(binds),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
 		gpufilter.Name: gpufilter.Factory(gpufilter.Dependencies{
 			Ledger: ledger, Reservations: reservations, Promises: promises, Learn: learning(promises, deps),
@@ -87,6 +90,7 @@ func Registry(deps Dependencies) runtime.Registry {
 		capacityscheduling.Name: capacityscheduling.New,
 		coscheduling.Name: coscheduling.Factory(coscheduling.Dependencies{
 			Ledger: ledger, Reservations: reservations, Promises: promises, Quotas: deps.Quotas, Now: deps.Now, Replay: deps.Replay, Framework: gangs,
+			Foresee: foresee,
 		}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}

@@ -46,6 +46,10 @@ func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemp
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		logger := klog.Background().WithValues("podGroup", klog.KRef(g.group.Namespace, g.group.Name))
+		if refused := p.foreseeAll(ctx, members, move.to); refused != nil {
+			p.standsBack(g, move, preemptor, refused)
+			return
+		}
 		isRefusal := p.refusalFor(g)
 		err := p.askAll(ctx, move.victims, isRefusal)
 		if err == nil {

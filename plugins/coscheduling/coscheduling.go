@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	listersv1 "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/cache"
@@ -73,6 +74,7 @@ type Plugin struct {
 	replay  bool
 	// framework, and what follows, are those of all profiles.
 	framework   Framework
+	foresee     func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
 	departures  *departures
 	notices     *notices
 	resumptions *resumptions
@@ -123,6 +125,8 @@ type Dependencies struct {
 	Replay bool
 	// Framework makes values of the framework. Without it places that others are to leave for a gang are not tried before.
 	Framework Framework
+	// Foresee asks the API server whether it would bind a pod to a node, and returns in what words it would refuse, "" for nothing. nil asks nobody.
+	Foresee func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
 }
 
 // Factory returns what builds the plugin for each profile, from scheduler-plugins' CoschedulingArgs.
@@ -177,7 +181,7 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	plugin := &Plugin{
 		args: args, handle: handle, groups: groups, pools: pools, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
 		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, promises: deps.Promises, quotas: deps.Quotas, now: deps.Now, replay: deps.Replay, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
-		framework: deps.Framework, departures: shared.departures, notices: shared.notices, resumptions: shared.resumptions, turns: shared.turns,
+		framework: deps.Framework, foresee: deps.Foresee, departures: shared.departures, notices: shared.notices, resumptions: shared.resumptions, turns: shared.turns,
 	}
 	if plugin.now == nil {
 		plugin.now = time.Now

@@ -38,6 +38,15 @@ func (p *places) carriedOut(g gang, now time.Time) {
 	}
 }
 
+// standsBack notes that nobody leaves for a gang as was decided, since it would not start.
+func (p *places) standsBack(g gang) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.gangs[g]; ok {
+		r.settles, r.cleared, r.underWay = time.Time{}, false, false
+	}
+}
+
 // wasPutOff is how long a gang waited since a write failed last, zero since one did not.
 func (p *places) wasPutOff(g gang) time.Duration {
 	p.mu.RLock()

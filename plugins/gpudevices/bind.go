@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -29,21 +28,12 @@ func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	}
 	klog.FromContext(ctx).V(4).Info("Binding pod", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName),
 		"devices", annotations[names.AnnotationGPUDevices])
-	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
-	}
-	return fwk.AsStatus(p.bind(ctx, binding))
+	return fwk.AsStatus(p.bind(ctx, bindingOf(pod, nodeName, annotations)))
 }
 
 // annotations returns what the API server is to write on the pod.
 func (p *Plugin) annotations(pod *corev1.Pod, nodeName string) (map[string]string, error) {
-	annotations := map[string]string{}
-	if p.Epoch != nil {
-		if epoch, ok := p.Epoch(); ok {
-			annotations[names.AnnotationEpoch] = epoch
-		}
-	}
+	annotations := p.leadership()
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
 		return nil, err

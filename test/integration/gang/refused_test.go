@@ -51,13 +51,17 @@ func (e *env) refusing(resource string, operation admissionv1.OperationType, exp
 	return end
 }
 
-// refusingBindings has the API server refuse the bindings of pods whose names begin so.
-func (e *env) refusingBindings(prefix string) (end func()) {
+// refusingBindings has the API server refuse the bindings of pods whose names begin so; foreseen says that it refuses them when they are only
+// tried as well.
+func (e *env) refusingBindings(prefix string, foreseen bool) (end func()) {
 	e.Helper()
 	expression := fmt.Sprintf("request.namespace != %q || !request.name.startsWith(%q)", e.Namespace, prefix)
+	if !foreseen {
+		expression += " || has(request.dryRun) && request.dryRun"
+	}
 	return e.refusing("pods/binding", admissionv1.Create, expression, func(ctx context.Context) error {
 		probe := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: prefix + "-probe"}, Target: corev1.ObjectReference{Kind: "Node", Name: "gang-01"}}
-		return cluster.Client.CoreV1().Pods(e.Namespace).Bind(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return cluster.Client.CoreV1().Pods(e.Namespace).Bind(ctx, probe, metav1.CreateOptions{}) // there is no such pod
 	})
 }
 
@@ -103,14 +107,54 @@ func (e *env) refusal(name, words string) {
 	})
 }
 
-// TestOnePodLeavesForOneThatIsRefused, and not one every other second: its binding is refused by a policy each time. The next leader knows,
-// and the pod takes a free place as soon as it may.
+// TestNoPodLeavesForOneThatWouldBeRefused: the API server is asked before. The pod says why, and takes a free place as soon as it may.
+func TestNoPodLeavesForOneThatWouldBeRefused(t *testing.T) {
+	e := newEnv(t)
+	for i := range nodeCount {
+		e.Start(clustertest.Job{Name: fmt.Sprint("low-", i), Priority: "low", GPUs: gpusPerNode})
+	}
+	end := e.refusingBindings("zombie", true)
+	e.member("", "zombie", func(pod *corev1.Pod) { pod.Spec.PriorityClassName = "g8s-high" })
+	e.refusal("zombie", "not by this policy")
+	e.onlyLeaves(0, 5*time.Second)
+	end()
+	e.deleteJob("low-0")
+	e.waitBound("zombie")
+}
+
+// TestNoPodLeavesForAGangOfWhichOneWouldBeRefused, and nothing of it starts.
+func TestNoPodLeavesForAGangOfWhichOneWouldBeRefused(t *testing.T) {
+	e := newEnv(t)
+	e.crowded()
+	e.refusingBindings("zombie-0", true)
+	e.Submit(clustertest.Job{Name: "zombie", Priority: "high", Pool: rackedPool, Nodes: 3, GPUs: gpusPerNode})
+	e.Eventually("the gang to be tried", func(context.Context) (bool, error) { return len(e.members("zombie")) == 3, nil })
+	e.Eventually("a member to say that one would be refused", func(context.Context) (bool, error) {
+		for _, pod := range e.members("zombie") {
+			for i := range pod.Status.Conditions {
+				if values, ok := reason.PlaceRefused.ValuesIn(pod.Status.Conditions[i].Message); ok {
+					return strings.Contains(values[2], "not by this policy"), nil
+				}
+			}
+		}
+		return false, nil
+	})
+	e.onlyLeaves(0, 5*time.Second)
+	for _, pod := range e.members("zombie") {
+		if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "" {
+			t.Errorf("%s is on %q, and room is kept for it on %q", pod.Name, pod.Spec.NodeName, pod.Status.NominatedNodeName)
+		}
+	}
+}
+
+// TestOnePodLeavesForOneThatIsRefused, and not one every other second: its binding is refused by a policy each time, though not when it is only
+// tried. The next leader knows, and the pod takes a free place as soon as it may.
 func TestOnePodLeavesForOneThatIsRefused(t *testing.T) {
 	e := newEnv(t)
 	for i := range nodeCount {
 		e.Start(clustertest.Job{Name: fmt.Sprint("low-", i), Priority: "low", GPUs: gpusPerNode})
 	}
-	end := e.refusingBindings("zombie")
+	end := e.refusingBindings("zombie", false)
 	e.member("", "zombie", func(pod *corev1.Pod) { pod.Spec.PriorityClassName = "g8s-high" })
 	e.onlyLeaves(1, 10*time.Second)
 	e.refusal("zombie", "not by this policy")
@@ -138,7 +182,7 @@ func TestOthersLeaveOnceForAGangOfWhichOneIsRefused(t *testing.T) {
 	e := newEnv(t)
 	e.crowded()
 	before := e.counted()
-	e.refusingBindings("zombie-0")
+	e.refusingBindings("zombie-0", false)
 	e.Submit(clustertest.Job{Name: "zombie", Priority: "high", Pool: rackedPool, Nodes: 3, GPUs: gpusPerNode})
 	e.onlyLeaves(3, 10*time.Second)
 	e.Eventually("half of the gang to end", func(context.Context) (bool, error) {

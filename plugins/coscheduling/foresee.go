@@ -1,0 +1,66 @@
+package coscheduling
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// foreseen is a pod whose Binding would be refused, and in what words.
+type foreseen struct {
+	pod   *corev1.Pod
+	words string
+}
+
+// Error implements error.
+func (f *foreseen) Error() string { return f.words }
+
+// WouldBeRefused reports whether the API server would refuse to bind a pod to a node for which others are to leave. As if it had been refused
+// there, it evicts nothing for a while, and says why.
+func (p *Plugin) WouldBeRefused(ctx context.Context, pod *corev1.Pod, node string) bool {
+	refused := p.foreseeOne(ctx, pod, node)
+	if refused != nil {
+		p.Refused(pod, refused.words)
+	}
+	return refused != nil
+}
+
+func (p *Plugin) foreseeOne(ctx context.Context, pod *corev1.Pod, node string) *foreseen {
+	if p.foresee == nil || node == "" {
+		return nil
+	}
+	if words := p.foresee(ctx, p.handle.ClientSet(), pod, node); words != "" {
+		return &foreseen{pod, words}
+	}
+	return nil
+}
+
+// foreseeAll returns one of some members that would be refused the place it is to go to, nil for none. Without it the others would not start.
+func (p *Plugin) foreseeAll(ctx context.Context, members []*corev1.Pod, to map[types.UID]string) *foreseen {
+	var refused *foreseen
+	err := p.each(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
+		if one := p.foreseeOne(ctx, pod, to[pod.UID]); one != nil {
+			return one
+		}
+		return nil
+	})
+	if errors.As(err, &refused) {
+		return refused
+	}
+	return nil
+}
+
+// standsBack has nobody leave for a gang of which a member would be refused its place. One of its members is tried, and says so.
+func (p *Plugin) standsBack(g gang, move *clearance, preemptor *corev1.Pod, refused *foreseen) {
+	p.departures.end(move.victims, func(types.UID) bool { return false }, p.now())
+	if move.told != nil {
+		p.withdraw(keyOf(g))
+	}
+	p.Refused(refused.pod, refused.words)
+	p.places.standsBack(g)
+	klog.Background().Info("No pod leaves for one whose binding would be refused", "pod", klog.KObj(refused.pod), "victims", len(move.victims), "refusal", refused.words)
+	p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(preemptor).String(): preemptor})
+}

@@ -1,0 +1,62 @@
+package gpudevices
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// foreseeWithin is how long the API server has to say what it would say. Without an answer it is as if nobody had asked.
+const foreseeWithin = 5 * time.Second
+
+// Foresee asks the API server whether it would bind a pod to a node, and returns in what words it would refuse, "" where it would not or does not
+// say. Nothing is bound: a dry run passes quotas, policies and webhooks, and ends before anything is stored (BindingREST in
+// pkg/registry/core/pod/storage of Kubernetes). The Binding carries the leadership, and no cards: none are chosen yet.
+func (d *Dependencies) Foresee(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) (words string) {
+	ctx, cancel := context.WithTimeout(ctx, foreseeWithin)
+	defer cancel()
+	binding := bindingOf(pod, node, d.leadership())
+	return foreseen(client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
+}
+
+// foreseen reads the answer to a Binding that was tried. A refusal is one that says something of the pod and its node: not that another
+// scheduler leads, that the pod is not free to be bound, that nobody answers, or that a webhook knows no such question.
+func foreseen(err error) (words string) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || RefusedByFence(err.Error()) {
+		return ""
+	}
+	switch code := status.Status().Code; {
+	case notAdmitted(status.Status().Message):
+	case code == http.StatusForbidden, code == http.StatusUnprocessableEntity, code == http.StatusRequestEntityTooLarge:
+	default:
+		return ""
+	}
+	return err.Error()
+}
+
+// leadership is what a Binding says of the leadership under which it is made.
+func (d *Dependencies) leadership() map[string]string {
+	annotations := map[string]string{}
+	if d.Epoch != nil {
+		if epoch, ok := d.Epoch(); ok {
+			annotations[names.AnnotationEpoch] = epoch
+		}
+	}
+	return annotations
+}
+
+func bindingOf(pod *corev1.Pod, node string, annotations map[string]string) *corev1.Binding {
+	return &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+}
