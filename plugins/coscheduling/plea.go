@@ -1,0 +1,193 @@
+package coscheduling
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+	"g8s.host/gpu-scheduler/pkg/notice"
+	"g8s.host/gpu-scheduler/pkg/reason"
+)
+
+// searchBudget is how many pods may be looked at in one attempt to find who leaves, a pod each time that its node is tried: some 50 ms, in
+// which all others wait. In a large pool the next attempt goes on where this one ended.
+const searchBudget = 100_000
+
+// clearance is who leaves for a gang, and where its members go then.
+type clearance struct {
+	victims []*corev1.Pod
+	// borrow are those of them that have the GPUs of those who ask.
+	borrow sets.Set[types.UID]
+	to     map[types.UID]string
+	// awaits says that somebody leaves already where members go.
+	awaits bool
+	// told is what the victims are told who stay for now, nil where they leave.
+	told map[types.UID]notice.Notice
+}
+
+// plea is a gang that asks for others to leave.
+type plea struct {
+	*Plugin
+	*site
+	own      gang
+	kinds    []kind
+	standing []int
+	crowd    crowd
+	census   *census
+	of       party
+	// tolls are about what it costs to make room on each node of a large pool.
+	tolls []nodeToll
+	// left is how many pods may still be looked at, of a budget.
+	left, budget int
+	// barred are the nodes that members cannot go to, whoever leaves, by role.
+	barred []sets.Set[string]
+}
+
+// clearing returns what makes room for as many members as it takes, nil if nothing does, and why that is. Only some may leave,
+// nil for all.
+func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *members, b bearing, only sets.Set[types.UID]) (*clearance, setback) {
+	waiting := needed(group, m)
+	of := p.partyOf(group.layout, waiting, m)
+	if of.varied {
+		return nil, setback{}
+	}
+	seats, err := b.seatsOf(of.kinds)
+	if err != nil {
+		return nil, setback{}
+	}
+	below := p.weakest(waiting, lowest(waiting))
+	if !p.tables.anyBelow(b.nodes, below) && !b.request.Entitled() {
+		return nil, setback{}
+	}
+	s := siteOf(group.layout, seats, b)
+	s.seatIn(of)
+	q := &plea{Plugin: p, site: s, own: g, kinds: of.kinds, of: of, standing: s.positions(p.places.nodesOf(m.placed)), census: p.censusOf(s, g, below, only),
+		left: p.effort, barred: slices.Repeat([]sets.Set[string]{p.places.planOf(g).rejected()}, len(of.kinds))}
+	if q.replays() {
+		q.left = math.MaxInt / (2 * fewEfforts)
+	}
+	q.budget = q.left
+	move, why, done := q.look(ctx)
+	if move != nil {
+		return move, setback{}
+	}
+	return nil, setback{looked: q.budget - q.left + len(s.infos), why: why, unfinished: !done, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
+}
+
+// replays reports whether no time passes for other pods while somebody looks.
+func (p *Plugin) replays() bool { return p.replay || p.now().IsZero() }
+
+// look returns what makes room for a gang, nil if nothing does, and why that is. done says that all was looked at that may be.
+func (q *plea) look(ctx context.Context) (move *clearance, why string, done bool) {
+	if q.census.only == nil && q.pods() > fewPods {
+		h := q.places.huntOf(q.own, fingerprint(q.everybody()))
+		q.barred = h.bars(q.barred)
+		if move, why, done = q.hunts(ctx, h); done {
+			q.places.endHunt(q.own)
+		}
+		return move, why, done
+	}
+	if q.census.only != nil && q.pods() > fewPods {
+		few := q.part(q.toldOf())
+		few.left = q.left
+		if move, _ = few.passing(ctx, nil, nil); move != nil {
+			return move, "", true
+		}
+	}
+	q.crowd, q.budget = q.census.gather(), fewEfforts*q.budget
+	q.left = q.budget
+	move, why = q.passing(ctx, nil, nil)
+	if move == nil && q.left < 0 {
+		q.places.pause(q.own, q.Plugin.now().Add(exhausted))
+	}
+	return move, why, true
+}
+
+// passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for. The first is one that was found, if
+// there is one.
+func (q *plea) passing(ctx context.Context, units []int, plan *gangplan.Plan) (move *clearance, why string) {
+	for tried, spread := 0, 0; tried < mostRehearsals && spread < mostSpreads; plan = nil {
+		if plan == nil {
+			units, plan = q.search()
+		}
+		if plan == nil {
+			break
+		}
+		refused := q.try(ctx, units, plan)
+		if refused == nil {
+			return q.clearance(units, plan), ""
+		}
+		if why = reason.KeptOut(q.own.isAlone(), refused.why); refused.nodes == nil {
+			break
+		}
+		if refused.spread {
+			spread++
+		} else {
+			tried++
+		}
+		q.barred[refused.role] = refused.nodes.Union(q.barred[refused.role])
+	}
+	return nil, why
+}
+
+// search returns who has to leave, and the plan for when they have; none where who leaves by an answer that was cut short
+// might have stayed.
+func (q *plea) search() (units []int, plan *gangplan.Plan) {
+	units, plan = gangplan.Victims(gangplan.Eviction{
+		Problem: q.problem(q.kinds, q.standing, nil),
+		Units:   q.crowd.asUnits(),
+		Budgets: q.crowd.budgets,
+		RoomWithout: func(node, role int, beside []int, gone func(int) bool) int {
+			if q.left -= 1 + len(q.infos[node].GetPods()); q.left < 0 || q.barred[role].Has(q.infos[node].Node().Name) {
+				return 0
+			}
+			if leaving := q.crowd.gone(node, gone); len(leaving) > 0 {
+				return q.room(node, role, beside, change{gone: leaving})
+			}
+			return q.free(node, role, beside)
+		},
+	})
+	if q.left < 0 {
+		return nil, nil
+	}
+	return units, plan
+}
+
+// try rehearses a plan that somebody is to leave for.
+func (q *plea) try(ctx context.Context, units []int, plan *gangplan.Plan) *veto {
+	if len(units) == 0 {
+		return nil
+	}
+	leaves, leaving, others := sets.New(units...), map[int][]fwk.PodInfo{}, map[int][]fwk.PodInfo{}
+	for node := range q.crowd.on {
+		leaving[node] = q.crowd.gone(node, leaves.Has)
+		others[node] = q.crowd.gone(node, func(int) bool { return true })
+	}
+	return q.rehearse(ctx, &cast{site: q.site, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
+}
+
+func (q *plea) clearance(units []int, plan *gangplan.Plan) *clearance {
+	move := &clearance{to: map[types.UID]string{}, borrow: sets.New[types.UID]()}
+	for _, unit := range units {
+		of := &q.crowd.units[unit]
+		move.victims = append(move.victims, of.pods...)
+		for _, pod := range of.pods {
+			if of.borrows {
+				move.borrow.Insert(pod.UID)
+			}
+		}
+	}
+	for role := range q.kinds {
+		for i, node := range plan.Places[role] {
+			move.to[q.kinds[role].all[i].UID] = q.infos[node].Node().Name
+			move.awaits = move.awaits || slices.ContainsFunc(q.crowd.on[node], func(o occupant) bool { return o.unit < 0 })
+		}
+	}
+	return move
+}
