@@ -42,13 +42,13 @@ func newClearing(e *Eviction) *clearing {
 		c.gone[unit] = true
 	}
 	for _, node := range e.Tree.Root.Nodes {
-		c.most[node] = c.stateOf(node)
+		c.most[node] = c.stateOf(node, c.gone)
 	}
 	clear(c.gone)
 	for _, node := range e.Tree.Root.Nodes {
 		c.states[node] = c.most[node]
 		if len(c.on[node]) > 0 {
-			c.states[node] = c.stateOf(node)
+			c.states[node] = c.stateOf(node, c.gone)
 		}
 	}
 	return c
@@ -56,20 +56,20 @@ func newClearing(e *Eviction) *clearing {
 
 // distinct are some numbers, each once.
 func distinct(numbers []int) []int {
-	if slices.IsSorted(numbers) && len(slices.Compact(slices.Clone(numbers))) == len(numbers) {
+	if len(numbers) < 2 || slices.IsSorted(numbers) && len(slices.Compact(slices.Clone(numbers))) == len(numbers) {
 		return numbers
 	}
 	return slices.Compact(slices.Sorted(slices.Values(numbers)))
 }
 
-// stateOf is the state of a node with those gone that are.
-func (c *clearing) stateOf(node int) *state {
+// stateOf is the state of a node with some units gone.
+func (c *clearing) stateOf(node int, gone []bool) *state {
 	mask := uint64(0)
 	if len(c.on[node]) > 64 {
-		return c.count(node)
+		return c.count(node, gone)
 	}
 	for i, unit := range c.on[node] {
-		if c.gone[unit] {
+		if gone[unit] {
 			mask |= 1 << i
 		}
 	}
@@ -78,16 +78,16 @@ func (c *clearing) stateOf(node int) *state {
 		if c.known[node] == nil {
 			c.known[node] = map[uint64]*state{}
 		}
-		known = c.count(node)
+		known = c.count(node, gone)
 		c.known[node][mask] = known
 	}
 	return known
 }
 
-func (c *clearing) count(node int) *state {
+func (c *clearing) count(node int, gone []bool) *state {
 	s := &state{room: make([]int, len(c.Roles))}
 	for role := range s.room {
-		s.room[role] = c.RoomWithout(node, role, nil, c.isGone)
+		s.room[role] = c.RoomWithout(node, role, nil, func(unit int) bool { return gone[unit] })
 	}
 	return s
 }
@@ -161,19 +161,39 @@ func (c *clearing) set(p *place, unit int, gone bool) {
 	}
 	c.gone[unit] = gone
 	for _, node := range c.Units[unit].Nodes {
-		before, after := c.states[node], c.stateOf(node)
-		if c.states[node] = after; !p.inside[node] {
-			continue
+		c.renew(p, node)
+	}
+}
+
+// setAll is set for some units at once. A node that several of them are on is counted once, and not after each.
+func (c *clearing) setAll(p *place, units []int, gone bool) {
+	var changed []int
+	for _, unit := range units {
+		if c.gone[unit] != gone {
+			c.gone[unit] = gone
+			changed = append(changed, c.Units[unit].Nodes...)
 		}
-		if p.crew != nil {
-			was, is := valueOf(before.mixes, p.weights), valueOf(c.mixesOn(node), p.weights)
-			p.value[0], p.value[1], p.touched = p.value[0]+is[0]-was[0], p.value[1]+is[1]-was[1], append(p.touched, node)
-		}
-		for role := range c.Roles {
-			p.room[role] += after.room[role] - before.room[role]
-			if p.stocks != nil {
-				p.stocks[role].change(node, after.room[role]-before.room[role])
-			}
+	}
+	slices.Sort(changed)
+	for _, node := range slices.Compact(changed) {
+		c.renew(p, node)
+	}
+}
+
+// renew counts what a node takes after units on it have left or come back.
+func (c *clearing) renew(p *place, node int) {
+	before, after := c.states[node], c.stateOf(node, c.gone)
+	if c.states[node] = after; !p.inside[node] {
+		return
+	}
+	if p.crew != nil {
+		was, is := valueOf(before.mixes, p.weights), valueOf(c.mixesOn(node), p.weights)
+		p.value[0], p.value[1], p.touched = p.value[0]+is[0]-was[0], p.value[1]+is[1]-was[1], append(p.touched, node)
+	}
+	for role := range c.Roles {
+		p.room[role] += after.room[role] - before.room[role]
+		if p.stocks != nil {
+			p.stocks[role].change(node, after.room[role]-before.room[role])
 		}
 	}
 }

@@ -112,6 +112,9 @@ func (c *clearing) planWithout(units []int) (plan *Plan, ok bool) {
 func (c *clearing) problemWithout(gone []bool) Problem {
 	problem := c.Problem
 	problem.Room = func(node, role int, beside []int) int {
+		if beside == nil {
+			return c.stateOf(node, gone).room[role]
+		}
 		return c.RoomWithout(node, role, beside, func(unit int) bool { return gone[unit] })
 	}
 	return problem
@@ -168,9 +171,7 @@ func (c *clearing) domains() []*topology.Domain {
 // Where budgets allow less than that all leave, those come back before who would use them up and help the least.
 func (c *clearing) clear(d *topology.Domain) (sets []toll) {
 	p, units := c.placeOf(d), c.unitsOn(d)
-	for _, unit := range units {
-		c.set(p, unit, true)
-	}
+	c.setAll(p, units, true)
 	if c.together {
 		c.gather(p)
 	}
@@ -198,9 +199,7 @@ func (c *clearing) clear(d *topology.Domain) (sets []toll) {
 		}
 	}
 	p.crew = nil
-	for _, unit := range units {
-		c.set(p, unit, false)
-	}
+	c.setAll(p, units, false)
 	for i := range sets {
 		sets[i].domain, sets[i].together = d, c.together
 	}
@@ -229,22 +228,18 @@ func (c *clearing) overspent(units []int) map[int]bool {
 
 // needed returns those of some units that the gang could not do without wherever its segments lay.
 func (c *clearing) needed(p *place, units []int, of toll) toll {
-	for _, unit := range units {
-		_, leaves := slices.BinarySearch(of.units, unit)
-		c.set(p, unit, leaves)
-	}
+	c.setAll(p, units, false)
+	c.setAll(p, of.units, true)
 	anywhere := &place{Domain: p.Domain, inside: p.inside, room: slices.Clone(p.room)}
 	order := c.order(of.units, func(unit int) int64 { return c.Units[unit].Loss }, nil, nil)
 	of, _ = c.pardon(anywhere, of.units, order) // which leaves all as it is
-	for _, unit := range units {
-		c.set(p, unit, true)
-	}
+	c.setAll(p, units, true)
 	return of
 }
 
-// gains is how many members each unit makes room for that leaves last.
-func (c *clearing) gains(p *place, units []int) map[int]int {
-	gains := make(map[int]int, len(units))
+// gains is how many members each unit makes room for that leaves last, by unit.
+func (c *clearing) gains(p *place, units []int) []int {
+	gains := make([]int, len(c.Units))
 	for _, unit := range units {
 		gains[unit] = sum(p.room)
 		c.set(p, unit, false)
@@ -256,24 +251,27 @@ func (c *clearing) gains(p *place, units []int) map[int]int {
 
 // order is that in which units come back: those of high priority first, and of these the ones that are worth the most. Before them come
 // those that spend of budgets that are short, the ones first that gain the least.
-func (c *clearing) order(units []int, worth func(int) int64, short map[int]bool, gains map[int]int) []int {
-	spends := func(unit int) int {
-		if slices.ContainsFunc(c.Units[unit].Spends, func(s Spend) bool { return short[s.Budget] }) {
-			return 0
-		}
-		return 1
+func (c *clearing) order(units []int, worth func(int) int64, short map[int]bool, gains []int) []int {
+	type rank struct {
+		unit, spends, gain    int
+		priority, worth, loss int64
 	}
-	order := slices.Clone(units)
-	slices.SortStableFunc(order, func(a, b int) int {
-		if byBudget := cmp.Compare(spends(a), spends(b)); byBudget != 0 {
-			return byBudget
+	ranks := make([]rank, len(units))
+	for i, unit := range units {
+		of := &c.Units[unit]
+		ranks[i] = rank{unit: unit, spends: 1, priority: of.Priority, worth: worth(unit), loss: of.Loss}
+		if slices.ContainsFunc(of.Spends, func(s Spend) bool { return short[s.Budget] }) {
+			ranks[i].spends, ranks[i].gain = 0, gains[unit]
 		}
-		byGain := 0
-		if spends(a) == 0 {
-			byGain = cmp.Compare(gains[a], gains[b])
-		}
-		return cmp.Or(byGain, cmp.Compare(c.Units[b].Priority, c.Units[a].Priority), cmp.Compare(worth(b), worth(a)), cmp.Compare(c.Units[b].Loss, c.Units[a].Loss))
+	}
+	slices.SortFunc(ranks, func(a, b rank) int {
+		return cmp.Or(cmp.Compare(a.spends, b.spends), cmp.Compare(a.gain, b.gain), cmp.Compare(b.priority, a.priority), cmp.Compare(b.worth, a.worth),
+			cmp.Compare(b.loss, a.loss), cmp.Compare(a.unit, b.unit))
 	})
+	order := make([]int, len(units))
+	for i := range ranks {
+		order[i] = ranks[i].unit
+	}
 	return order
 }
 
@@ -292,9 +290,7 @@ func (c *clearing) pardon(p *place, units, order []int) (t toll, ok bool) {
 			break
 		}
 	}
-	for _, unit := range units {
-		c.set(p, unit, true)
-	}
+	c.setAll(p, units, true)
 	slices.Sort(t.units)
 	return t, ok
 }

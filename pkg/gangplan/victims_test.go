@@ -208,6 +208,31 @@ func fewest(e Eviction) (best toll, possible bool) {
 	return best, possible
 }
 
+// TestANodeIsCountedOnceForEachOfThoseOnIt: what it takes without any, with all, and with each of them alone, as long as none of them stays. With
+// those that come back one after the other it is asked again.
+func TestANodeIsCountedOnceForEachOfThoseOnIt(t *testing.T) {
+	const nodes, members, each = 40, 30, 8
+	c := &crowd{fabric: newFabric(4, 1, slices.Repeat([]int{each}, nodes)...)}
+	for node := range nodes {
+		for range each {
+			c.add(0, int64(1+node), 1, node)
+		}
+	}
+	e, counted := c.eviction([]int{members}, []int{each}), 0
+	room := e.RoomWithout
+	e.RoomWithout = func(node, role int, beside []int, gone func(int) bool) int {
+		counted++
+		return room(node, role, beside, gone)
+	}
+	victims, plan := Victims(e)
+	if plan == nil || len(victims) != each*members {
+		t.Fatalf("%d leave, want %d", len(victims), each*members)
+	}
+	if most := nodes*(2+each) + (nodes-members)*(each-2); counted > most {
+		t.Errorf("nodes are counted %d times, want %d at most", counted, most)
+	}
+}
+
 func BenchmarkVictims(b *testing.B) {
 	random := rand.New(rand.NewPCG(11, 12))
 	c := &crowd{fabric: newFabric(18, 8, slices.Repeat([]int{8}, 1000)...)}

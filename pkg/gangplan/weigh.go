@@ -27,9 +27,7 @@ func (c *clearing) weigh(p *place, units []int, sets []toll) []toll {
 	}
 	known := w.best
 	w.decide(0, toll{})
-	for _, unit := range units {
-		c.set(p, unit, true)
-	}
+	c.setAll(p, units, true)
 	if w.best == known {
 		return sets
 	}
