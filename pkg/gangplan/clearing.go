@@ -14,8 +14,10 @@ type clearing struct {
 	// states are what the nodes take now, and most when nobody is there who may be evicted. on is the units by node.
 	states, most []*state
 	on           [][]int
-	// known are the states of nodes by who of the first 64 units on them is gone.
-	known []map[uint64]*state
+	// known are the states of nodes by who of the first 64 units on them is gone, and spare those that are made for the next ones.
+	known []known
+	spare []state
+	rooms []int
 	// strict says that segments have to lie in one domain each that only should, and together that all roles are counted together.
 	strict, together bool
 	// exhausted says that it could not be looked at all that it takes, so that who leaves might have stayed.
@@ -31,9 +33,37 @@ type state struct {
 	mixed bool
 }
 
+// known are the states of a node that were counted, by a mask of the units that were gone: in a list, or where that would be long, by number.
+type known struct {
+	masks  []uint64
+	states []*state
+	more   map[uint64]*state
+}
+
+// fewKnown is as many as are looked through.
+const fewKnown = 24
+
+func (k *known) of(mask uint64) *state {
+	if i := slices.Index(k.masks, mask); i >= 0 {
+		return k.states[i]
+	}
+	return k.more[mask]
+}
+
+func (k *known) add(mask uint64, s *state) {
+	switch {
+	case len(k.masks) < fewKnown:
+		k.masks, k.states = append(k.masks, mask), append(k.states, s)
+	case k.more == nil:
+		k.more = map[uint64]*state{mask: s}
+	default:
+		k.more[mask] = s
+	}
+}
+
 func newClearing(e *Eviction) *clearing {
 	nodes := e.nodes()
-	c := &clearing{Eviction: e, gone: make([]bool, len(e.Units)), states: make([]*state, nodes), most: make([]*state, nodes), on: make([][]int, nodes), known: make([]map[uint64]*state, nodes)}
+	c := &clearing{Eviction: e, gone: make([]bool, len(e.Units)), states: make([]*state, nodes), most: make([]*state, nodes), on: make([][]int, nodes), known: make([]known, nodes)}
 	for unit := range e.Units {
 		e.Units[unit].Nodes = distinct(e.Units[unit].Nodes)
 		for _, node := range e.Units[unit].Nodes {
@@ -73,22 +103,32 @@ func (c *clearing) stateOf(node int, gone []bool) *state {
 			mask |= 1 << i
 		}
 	}
-	known, ok := c.known[node][mask]
-	if !ok {
-		if c.known[node] == nil {
-			c.known[node] = map[uint64]*state{}
-		}
-		known = c.count(node, gone)
-		c.known[node][mask] = known
+	s := c.known[node].of(mask)
+	if s == nil {
+		s = c.count(node, gone)
+		c.known[node].add(mask, s)
 	}
-	return known
+	return s
 }
 
 func (c *clearing) count(node int, gone []bool) *state {
-	s := &state{room: make([]int, len(c.Roles))}
+	s := c.newState()
 	for role := range s.room {
 		s.room[role] = c.RoomWithout(node, role, nil, func(unit int) bool { return gone[unit] })
 	}
+	return s
+}
+
+// newState makes many states at once, as there are.
+func (c *clearing) newState() *state {
+	const many = 256
+	roles := len(c.Roles)
+	if len(c.spare) == 0 {
+		c.spare, c.rooms = make([]state, many), make([]int, many*roles)
+	}
+	s := &c.spare[0]
+	s.room = c.rooms[:roles:roles]
+	c.spare, c.rooms = c.spare[1:], c.rooms[roles:]
 	return s
 }
 

@@ -38,7 +38,8 @@ func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
 		view := b.cards.Node(info)
 		used := gpu.Used{}
 		if !c.empty {
-			used = view.Without(uidsOf(c.gone))
+			var few [16]types.UID
+			used = view.Without(appendUIDs(few[:0], c.gone))
 		}
 		if !seatAll(view.Allocator, &used, c.come) {
 			return 0
@@ -69,10 +70,9 @@ func (s *seat) sums(c *change, info fwk.NodeInfo, b bearing) int {
 	return room
 }
 
-func uidsOf(pods []fwk.PodInfo) []types.UID {
-	uids := make([]types.UID, len(pods))
-	for i, pod := range pods {
-		uids[i] = pod.GetPod().UID
+func appendUIDs(uids []types.UID, pods []fwk.PodInfo) []types.UID {
+	for _, pod := range pods {
+		uids = append(uids, pod.GetPod().UID)
 	}
 	return uids
 }

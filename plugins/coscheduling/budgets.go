@@ -15,7 +15,7 @@ import (
 // keep notes what the units spend of disruption budgets, and leaves out those that budgets do not allow to leave, whoever else stays. Of
 // several that one budget counts the search takes those whose leaving helps.
 func (c *crowd) keep(b *budgets) {
-	stays, numbers := map[int]bool{}, map[*budget]int{}
+	stays, numbers := make([]bool, len(c.units)), map[*budget]int{}
 	for i := range c.units {
 		unit := &c.units[i]
 		costs := b.costs(unit.pods)
@@ -34,7 +34,7 @@ func (c *crowd) keep(b *budgets) {
 		}
 	}
 	for node, on := range c.on {
-		c.on[node] = slices.DeleteFunc(on, func(o occupant) bool { return stays[o.unit] })
+		c.on[node] = slices.DeleteFunc(on, func(o occupant) bool { return o.unit >= 0 && stays[o.unit] })
 	}
 }
 

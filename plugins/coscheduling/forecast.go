@@ -114,7 +114,7 @@ func (f *forecast) promised(waiting []kind, plan *gangplan.Plan, at time.Time) *
 			place, known := promise.Places[name]
 			if !known {
 				leaving := f.pods[node][:backfill.Gone(f.ends[node], at)]
-				place.Leaving = sets.New[types.UID](uidsOf(leaving)...)
+				place.Leaving = sets.New[types.UID](appendUIDs(nil, leaving)...)
 			}
 			place.Needs = append(place.Needs, f.seats[role].asks...)
 			promise.Places[name] = place

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -34,11 +35,26 @@ func isService(pod *corev1.Pod) bool { return !minruntime.Binds(corev1helpers.Po
 // guardedUntil is until when a pod may not be evicted, as it has not run for its min-runtime before. The zero time is for one
 // that may be at once.
 func (p *Plugin) guardedUntil(pod *corev1.Pod) time.Time {
-	node, err := p.nodes.Get(pod.Spec.NodeName)
+	return minruntime.Until(pod, p.minRuntimesOn(pod.Spec.NodeName))
+}
+
+// minRuntimesOn are those of the pool of a node.
+func (p *Plugin) minRuntimesOn(name string) names.MinRuntimes {
+	node, err := p.nodes.Get(name)
 	if err != nil || p.now().IsZero() {
-		return time.Time{} // it runs nowhere, or in a simulation, whose clock stands still: all would be guarded for ever
+		return names.MinRuntimes{} // it is gone, or in a simulation, whose clock stands still: all would be guarded for ever
 	}
-	return minruntime.Until(pod, p.pools.minRuntimes(gpu.PoolOf(node)))
+	return p.pools.minRuntimes(gpu.PoolOf(node))
+}
+
+// guardedUntil is that of a pod, for which each node is asked once.
+func (c *census) guardedUntil(pod *corev1.Pod) time.Time {
+	of, known := c.minRuntimes[pod.Spec.NodeName]
+	if !known {
+		of = c.minRuntimesOn(pod.Spec.NodeName)
+		c.minRuntimes[pod.Spec.NodeName] = of
+	}
+	return minruntime.Until(pod, of)
 }
 
 // guards reports whether pods that leave together may not yet, as one of them has not run for its min-runtime, and notes until when.

@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/gangplan"
-	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
 const (
@@ -25,6 +22,8 @@ const (
 	// stepsPerPod is more than it takes to look for who leaves in an area, which therefore ends, however large the gang is. Of these readSteps
 	// are to find out who may leave, weighSteps to weigh it, and a look at what was weighed before is podsPerStep for one.
 	stepsPerPod, readSteps, weighSteps, podsPerStep = 60, 24, 6, 4
+	// rehearsedSteps is how many one of a rehearsal takes.
+	rehearsedSteps = 6
 	// fewFields is how many fields in which somebody can leave are compared.
 	fewFields = 4
 )
@@ -37,8 +36,16 @@ type hunt struct {
 	// barren are the nodes where nobody can make room, and barred those that members cannot go to, by role.
 	barren barrens
 	barred []sets.Set[string]
+	tolls  tolls
 	// rests says that the last attempt did no more than to weigh pods.
 	rests bool
+	// proposal is what the last attempt found, nil for nothing, and hurries says that one did not hold any more by the next: what is found then is
+	// rehearsed at once.
+	proposal *proposal
+	hurries  bool
+	// rehearsals are those for the field that was looked in last, and why is what a plan was refused for last.
+	rehearsals rehearsals
+	why        string
 	// of is a fingerprint of the members that it is for.
 	of uint64
 }
@@ -52,41 +59,6 @@ func (h *hunt) bars(more []sets.Set[string]) []sets.Set[string] {
 		h.barred[role] = more[role].Union(h.barred[role])
 	}
 	return h.barred
-}
-
-// barrens are nodes where nobody can make room. They are known by name, and by number in the list that was looked at last.
-type barrens struct {
-	names sets.Set[string]
-	nodes []fwk.NodeInfo
-	at    []bool
-}
-
-// among has them known by their numbers in a list.
-func (b *barrens) among(nodes []fwk.NodeInfo) {
-	if cycle.SameNodes(b.nodes, nodes) && len(b.at) == len(nodes) {
-		return
-	}
-	b.nodes, b.at = nodes, make([]bool, len(nodes))
-	if len(b.names) == 0 {
-		return
-	}
-	for node, info := range nodes {
-		b.at[node] = b.names.Has(info.Node().Name)
-	}
-}
-
-// add notes one by its number in that list.
-func (b *barrens) add(node int) {
-	b.at[node] = true
-	b.names.Insert(b.nodes[node].Node().Name)
-}
-
-// field is nodes of which some are to hold a gang: those of one domain, where one has to, and else all.
-type field struct {
-	key string
-	// nodes are the cheapest first, and toll is about what it costs.
-	nodes []int
-	toll  nodeToll
 }
 
 // found is who leaves in a field, and where.
@@ -107,24 +79,47 @@ func (q *plea) hunts(ctx context.Context, h *hunt) (move *clearance, why string,
 	if h.rests = q.left < q.budget-q.budget/4 && !h.rests; h.rests {
 		return nil, "", false // the first nodes are looked at whatever is left, which would be too much for one attempt
 	}
+	if of := h.proposal; of != nil {
+		h.proposal = nil
+		best := q.review(of)
+		if h.hurries = best == nil; h.hurries {
+			return nil, h.why, false
+		}
+		move = q.decide(ctx, h, best)
+		return move, h.why, move != nil
+	}
 	q.left -= q.pods() / podsPerStep
 	fields := q.fields(h)
 	for begins := true; len(fields) > 0; begins = false {
 		best, rest, cut := q.compare(h, fields, begins)
 		if best == nil {
-			return nil, why, !cut
+			return nil, h.why, !cut
 		}
-		var refused string
-		if move, refused = best.passing(ctx, best.units, best.plan); move != nil {
+		if best.isTooMuch() && !h.hurries {
+			h.proposal = best.propose()
+			return nil, h.why, false
+		}
+		h.hurries = false
+		if move = q.decide(ctx, h, best); move != nil {
 			return move, "", true
 		}
-		if q.left = best.left; q.left < 0 {
-			return nil, cmp.Or(refused, why), false
+		if q.left < 0 || cut {
+			return nil, h.why, false
 		}
-		why, fields = cmp.Or(refused, why), rest
-		h.looked.Insert(best.field.key)
+		fields = rest
 	}
-	return nil, why, true
+	return nil, h.why, true
+}
+
+// decide rehearses what was found in a field, and other plans for it as long as steps last.
+func (q *plea) decide(ctx context.Context, h *hunt, best *found) *clearance {
+	move, refused := best.passing(ctx, &h.rehearsals, best.units, best.plan)
+	q.left, h.why = best.left, cmp.Or(refused, h.why)
+	if h.rehearsals.over {
+		h.looked.Insert(best.field.key)
+		h.rehearsals = rehearsals{price: rehearsedSteps}
+	}
+	return move
 }
 
 // compare looks in fields until it is known where it costs the least, of some, nil for nowhere. rest are those to look in after that one. cut says
@@ -154,16 +149,6 @@ func (q *plea) compare(h *hunt, fields []field, begins bool) (best *found, rest 
 		best.left = q.left
 	}
 	return best, append(rest, fieldsBut(all, best)...), false
-}
-
-// fieldsBut are the fields of all but one.
-func fieldsBut(all []*found, one *found) (out []field) {
-	for _, other := range all {
-		if other != one {
-			out = append(out, *other.field)
-		}
-	}
-	return out
 }
 
 // lookIn looks for who leaves in a field: on the nodes that cost the least, and then on more of them. over says that steps did not last, which they do
@@ -214,18 +199,6 @@ func (q *plea) hears(of *crowd) {
 		q.crowd.guarded = of.guarded
 	}
 	q.crowd.budgeted = q.crowd.budgeted || of.budgeted
-}
-
-// first are the first of some nodes, which hold so many members, and on until there are some pods. It returns how many pods these have, too.
-func (q *plea) first(nodes []int, members int) (area []int, pods int) {
-	seats := 0
-	for i, node := range nodes {
-		if seats >= members && pods >= somePods {
-			return nodes[:i], pods
-		}
-		seats, pods = seats+max(0, q.tolls[node].seats), pods+len(q.infos[node].GetPods())
-	}
-	return nodes, pods
 }
 
 // barren notes the nodes of an area where nobody can make room for anybody, and returns how many are new: for a pod alone those are all.
@@ -302,85 +275,13 @@ func (q *plea) costOf(units []int) (cost nodeToll) {
 	return cost
 }
 
-// fields are those to look in, the cheapest first.
-func (q *plea) fields(h *hunt) (fields []field) {
-	role := q.largest()
-	members, tolls := q.kinds[role].count, make([]nodeToll, len(q.infos))
-	q.tolls = tolls
-	h.barren.among(q.bearing.nodes)
-	for node := range q.infos {
-		if h.barren.at[q.numbers[node]] {
-			tolls[node] = nodeToll{node: node, priority: notEnough, barren: true}
-			continue
-		}
-		tolls[node] = q.tollOf(node, role)
-	}
-	domains := []*topology.Domain{q.tree.Root}
-	if q.required && q.segments == nil {
-		domains = q.tree.At(q.level)
-		if len(q.standing) > 0 {
-			domains = []*topology.Domain{q.tree.Of(q.standing[0], q.level)}
-		}
-	}
-	for _, domain := range domains {
-		f := q.fieldOf(domain, tolls, members)
-		if !h.looked.Has(f.key) && f.toll.priority != notEnough {
-			fields = append(fields, f)
-		}
-	}
-	if q.required && q.segments != nil && len(fields) > 0 {
-		fields[0].nodes = q.bySegment(tolls)
-	}
-	slices.SortStableFunc(fields, func(a, b field) int { return a.toll.compare(b.toll) })
-	return fields
-}
-
-// fieldOf sorts the nodes of a domain that are not barren by what they cost, and adds up the cheapest until they hold so many members.
-func (q *plea) fieldOf(d *topology.Domain, tolls []nodeToll, members int) field {
-	nodes := make([]int, 0, len(d.Nodes))
-	for _, node := range d.Nodes {
-		if !tolls[node].barren {
-			nodes = append(nodes, node)
-		}
-	}
-	slices.SortStableFunc(nodes, func(a, b int) int { return tolls[a].compare(tolls[b]) })
-	f := field{key: q.infos[d.Nodes[0]].Node().Name + "/" + strconv.Itoa(d.Level), nodes: nodes, toll: nodeToll{priority: nobodyLeaves}}
-	for _, node := range nodes {
-		if f.toll.seats >= members || tolls[node].priority == notEnough {
-			break
-		}
-		f.toll.priority, f.toll.loss, f.toll.seats = max(f.toll.priority, tolls[node].priority), f.toll.loss+tolls[node].loss, f.toll.seats+tolls[node].seats
-	}
-	if f.toll.seats < members {
-		f.toll.priority = notEnough
-	}
-	if len(q.kinds) == 1 {
-		f.nodes = slices.DeleteFunc(nodes, func(node int) bool { return tolls[node].priority == notEnough })
-	}
-	f.toll.seats = 1 // what counts is what all of it costs
-	return f
-}
-
-// bySegment lists the nodes domain by domain, those first where a segment costs the least.
-func (q *plea) bySegment(tolls []nodeToll) (nodes []int) {
-	var fields []field
-	for _, domain := range q.tree.At(q.level) {
-		fields = append(fields, q.fieldOf(domain, tolls, max(1, q.segment)))
-	}
-	slices.SortStableFunc(fields, func(a, b field) int { return a.toll.compare(b.toll) })
-	for i := range fields {
-		nodes = append(nodes, fields[i].nodes...)
-	}
-	return nodes
-}
-
 // huntOf is what is kept of the search for who leaves for some members of a gang.
 func (p *places) huntOf(g gang, of uint64) *hunt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.record(g)
 	if r.hunt == nil || r.hunt.of != of {
-		r.hunt = &hunt{of: of, looked: sets.New[string](), reach: map[string]int{}, barren: barrens{names: sets.New[string]()}}
+		r.hunt = &hunt{of: of, looked: sets.New[string](), reach: map[string]int{}, barren: barrens{names: sets.New[string]()}, rehearsals: rehearsals{price: rehearsedSteps}}
 	}
 	return r.hunt
 }

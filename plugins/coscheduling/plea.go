@@ -47,6 +47,8 @@ type plea struct {
 	left, budget int
 	// barred are the nodes that members cannot go to, whoever leaves, by role.
 	barred []sets.Set[string]
+	// leaves are those that have left the node that was tried last.
+	leaves []fwk.PodInfo
 }
 
 // clearing returns what makes room for as many members as it takes, nil if nothing does, and why that is. Only some may leave,
@@ -96,42 +98,58 @@ func (q *plea) look(ctx context.Context) (move *clearance, why string, done bool
 	if q.census.only != nil && q.pods() > fewPods {
 		few := q.part(q.toldOf())
 		few.left = q.left
-		if move, _ = few.passing(ctx, nil, nil); move != nil {
+		if move, _ = few.passing(ctx, &rehearsals{}, nil, nil); move != nil {
 			return move, "", true
 		}
 	}
 	q.crowd, q.budget = q.census.gather(), fewEfforts*q.budget
 	q.left = q.budget
-	move, why = q.passing(ctx, nil, nil)
+	move, why = q.passing(ctx, &rehearsals{}, nil, nil)
 	if move == nil && q.left < 0 {
 		q.places.pause(q.own, q.Plugin.now().Add(exhausted))
 	}
 	return move, why, true
 }
 
+// rehearsals are how many plans for one field were rehearsed, and how many of them had a member too many in a domain.
+type rehearsals struct {
+	plans, spreads int
+	// price is how many steps of a search one of a rehearsal takes, 0 where they do not count.
+	price int
+	// over says that no more plans are tried.
+	over bool
+}
+
+// count notes what a plan was refused for.
+func (r *rehearsals) count(refused *veto) {
+	if refused.spread {
+		r.spreads++
+	} else {
+		r.plans++
+	}
+	r.over = refused.nodes == nil || r.plans == mostRehearsals || r.spreads == mostSpreads
+}
+
 // passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for. The first is one that was found, if
 // there is one.
-func (q *plea) passing(ctx context.Context, units []int, plan *gangplan.Plan) (move *clearance, why string) {
-	for tried, spread := 0, 0; tried < mostRehearsals && spread < mostSpreads; plan = nil {
+func (q *plea) passing(ctx context.Context, r *rehearsals, units []int, plan *gangplan.Plan) (move *clearance, why string) {
+	for ; !r.over; plan = nil {
 		if plan == nil {
 			units, plan = q.search()
 		}
 		if plan == nil {
+			r.over = q.left >= 0
 			break
 		}
-		refused := q.try(ctx, units, plan)
+		refused, steps := q.try(ctx, units, plan)
 		if refused == nil {
 			return q.clearance(units, plan), ""
 		}
-		if why = reason.KeptOut(q.own.isAlone(), refused.why); refused.nodes == nil {
-			break
+		q.left -= r.price * steps
+		why = reason.KeptOut(q.own.isAlone(), refused.why)
+		if r.count(refused); refused.nodes != nil {
+			q.barred[refused.role] = refused.nodes.Union(q.barred[refused.role])
 		}
-		if refused.spread {
-			spread++
-		} else {
-			tried++
-		}
-		q.barred[refused.role] = refused.nodes.Union(q.barred[refused.role])
 	}
 	return nil, why
 }
@@ -147,8 +165,8 @@ func (q *plea) search() (units []int, plan *gangplan.Plan) {
 			if q.left -= 1 + len(q.infos[node].GetPods()); q.left < 0 || q.barred[role].Has(q.infos[node].Node().Name) {
 				return 0
 			}
-			if leaving := q.crowd.gone(node, gone); len(leaving) > 0 {
-				return q.room(node, role, beside, change{gone: leaving})
+			if q.leaves = q.crowd.appendGone(q.leaves[:0], node, gone); len(q.leaves) > 0 {
+				return q.room(node, role, beside, change{gone: q.leaves})
 			}
 			return q.free(node, role, beside)
 		},
@@ -160,14 +178,16 @@ func (q *plea) search() (units []int, plan *gangplan.Plan) {
 }
 
 // try rehearses a plan that somebody is to leave for.
-func (q *plea) try(ctx context.Context, units []int, plan *gangplan.Plan) *veto {
+func (q *plea) try(ctx context.Context, units []int, plan *gangplan.Plan) (refused *veto, steps int) {
 	if len(units) == 0 {
-		return nil
+		return nil, 0
 	}
-	leaves, leaving, others := sets.New(units...), map[int][]fwk.PodInfo{}, map[int][]fwk.PodInfo{}
+	leaves, leaving, others := q.crowd.marked(units), map[int][]fwk.PodInfo{}, map[int][]fwk.PodInfo{}
 	for node := range q.crowd.on {
-		leaving[node] = q.crowd.gone(node, leaves.Has)
-		others[node] = q.crowd.gone(node, func(int) bool { return true })
+		if len(q.crowd.on[node]) > 0 {
+			leaving[node] = q.crowd.gone(node, func(unit int) bool { return leaves[unit] })
+			others[node] = q.crowd.gone(node, func(int) bool { return true })
+		}
 	}
 	return q.rehearse(ctx, &cast{site: q.site, kinds: q.kinds, plan: plan, leaving: leaving, others: others})
 }

@@ -39,8 +39,11 @@ func (p pools) rulesOf(pool string) *poolRules {
 	if rules, ok := object.(*poolRules); ok && found && err == nil {
 		return rules
 	}
-	return rulesOf(metav1.ObjectMeta{}, names.PoolDefaults{})
+	return usualRules
 }
+
+// usualRules are those of a pool without a GPUPool, which are asked for with each pod.
+var usualRules = rulesOf(metav1.ObjectMeta{}, names.PoolDefaults{})
 
 // poolsOf returns the GPUPools that a scheduler's informers follow, as [groupsOf] does PodGroups.
 func poolsOf(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (pools, error) {

@@ -91,7 +91,7 @@ func (l *lab) mayLeave(first *corev1.Pod) (pods []*corev1.Pod) {
 	c := l.censusOf(siteOf(group.layout, seats, b), gangOf(first, group), l.weakest(m.waiting, lowest(m.waiting)), nil)
 	for _, info := range l.infos {
 		for _, on := range info.GetPods() {
-			if c.mayLeave(on.GetPod()) {
+			if pod := on.GetPod(); c.leaves(pod, c.standing(pod)) {
 				pods = append(pods, on.GetPod())
 			}
 		}

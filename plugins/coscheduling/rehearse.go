@@ -88,14 +88,20 @@ type cast struct {
 	leaving, others map[int][]fwk.PodInfo
 }
 
-// rehearse returns what keeps a gang from its places, nil for nothing that is known.
-func (p *Plugin) rehearse(ctx context.Context, c *cast) *veto {
+// rehearse returns what keeps a gang from its places, nil for nothing that is known, and how many steps that took.
+func (p *Plugin) rehearse(ctx context.Context, c *cast) (refused *veto, steps int) {
 	filters, ok := p.handle.(preFilters)
 	if !ok || p.framework.State == nil {
-		return nil
+		return nil, 0
 	}
 	r := &rehearsal{Plugin: p, site: c.site, ctx: ctx, filters: filters, nodes: map[int]fwk.NodeInfo{}, known: map[uint64]*part{},
 		left: mostSteps, others: c.others, holders: sets.New[string](), taken: sets.New[int]()}
+	refused = r.perform(c)
+	return refused, mostSteps - r.left
+}
+
+// perform has all take part.
+func (r *rehearsal) perform(c *cast) *veto {
 	of := make([][]*part, len(c.kinds))
 	for role := range c.kinds {
 		for _, pod := range c.kinds[role].all {

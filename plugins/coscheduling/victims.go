@@ -23,7 +23,7 @@ import (
 type crowd struct {
 	units []victims
 	// on are the pods of each node that may leave, by node.
-	on map[int][]occupant
+	on [][]occupant
 	// guarded is when the first may leave of those that have not run for their min-runtime, the zero time where there are none.
 	guarded time.Time
 	// budgets are how many evictions each disruption budget allows that counts some of the units.
@@ -69,38 +69,57 @@ type census struct {
 	only sets.Set[types.UID]
 	// stays are pods that could not be evicted a while ago.
 	stays map[types.UID]bool
-	// members are the live pods of gangs.
-	members map[gang][]*corev1.Pod
+	// members are the live pods of gangs, and minRuntimes what the pools of nodes say.
+	members     map[gang][]*corev1.Pod
+	minRuntimes map[string]names.MinRuntimes
+	// pods are those that leave alone, and nodeOf the nodes that they are on.
+	pods   []*corev1.Pod
+	nodeOf []int
 }
 
 // censusOf begins to gather those of lower priority on the nodes of a site.
 func (p *Plugin) censusOf(s *site, own gang, below int32, only sets.Set[types.UID]) *census {
 	now := p.now()
 	return &census{Plugin: p, site: s, own: own, request: s.request, service: !minruntime.Binds(below), below: below, now: now, only: only, known: map[gang]int{}, strong: map[gang]bool{},
-		stays: p.departures.staysOf(now), members: map[gang][]*corev1.Pod{}}
+		stays: p.departures.staysOf(now), members: map[gang][]*corev1.Pod{}, minRuntimes: map[string]names.MinRuntimes{}}
 }
 
 // gather lists those who may be evicted, as far as disruption budgets allow.
 func (c *census) gather() crowd {
-	c.crowd.on = map[int][]occupant{}
+	all := 0
+	for _, info := range c.infos {
+		all += len(info.GetPods())
+	}
+	c.crowd.on, c.crowd.units = make([][]occupant, len(c.infos)), make([]victims, 0, all)
+	c.pods, c.nodeOf = make([]*corev1.Pod, 0, all), make([]int, 0, all)
 	for node, info := range c.infos {
-		for _, on := range info.GetPods() {
-			c.count(node, on)
+		known, pods := c.tables.weights.weighedOn(c.bearing.nodes, c.numbers[node]), info.GetPods()
+		c.crowd.on[node] = make([]occupant, 0, len(pods))
+		for i, on := range pods {
+			if known != nil {
+				c.count(node, on, &known[i])
+			} else {
+				c.count(node, on, nil)
+			}
 		}
 	}
-	for i := range c.crowd.units {
-		unit := &c.crowd.units[i]
-		unit.pods = c.whole(unit.pods)
-		priority := corev1helpers.PodPriority(unit.pods[0])
-		for _, pod := range unit.pods {
-			priority = max(priority, corev1helpers.PodPriority(pod))
-			unit.loss += lossOf(pod, c.now)
-		}
-		unit.borrows = c.standing(unit.pods...) == gpuquota.Yields
-		unit.priority = lowestIf(unit.borrows, priority)
+	for _, number := range c.known {
+		c.complete(&c.crowd.units[number])
 	}
 	c.crowd.keep(newBudgets(c.budgets, c.departures.uncounted(c.now)))
 	return c.crowd
+}
+
+// complete adds to a gang its members elsewhere, and what all of it loses.
+func (c *census) complete(unit *victims) {
+	unit.pods = c.whole(unit.pods)
+	priority := corev1helpers.PodPriority(unit.pods[0])
+	for _, pod := range unit.pods {
+		priority = max(priority, corev1helpers.PodPriority(pod))
+		unit.loss += lossOf(pod, c.now)
+	}
+	unit.borrows = c.standing(unit.pods...) == gpuquota.Yields
+	unit.priority = lowestIf(unit.borrows, priority)
 }
 
 // overdue is how long after its grace period a pod that is there still is not expected to leave any more. lingering is how long one may take
@@ -118,8 +137,8 @@ func isLeaving(pod *corev1.Pod, now time.Time) bool {
 	return taken < int64(lingering/time.Second) || wasPreempted(pod)
 }
 
-// count notes a pod on a node, and the rest of its gang with it.
-func (c *census) count(node int, on fwk.PodInfo) {
+// count notes a pod on a node, and the rest of its gang with it. known is what was weighed of it, nil for nothing.
+func (c *census) count(node int, on fwk.PodInfo, known *weighed) {
 	pod := on.GetPod()
 	if pod.DeletionTimestamp != nil {
 		if isLeaving(pod, c.now) {
@@ -127,7 +146,8 @@ func (c *census) count(node int, on fwk.PodInfo) {
 		}
 		return
 	}
-	if !c.mayLeave(pod) {
+	standing := c.standing(pod)
+	if !c.leaves(pod, standing) {
 		return
 	}
 	unit := len(c.crowd.units)
@@ -145,12 +165,27 @@ func (c *census) count(node int, on fwk.PodInfo) {
 		if c.guards(pod) || !c.isMeant(pod) {
 			return
 		}
-		c.crowd.units = append(c.crowd.units, victims{})
+		borrows, at := standing == gpuquota.Yields, len(c.pods)
+		c.pods, c.nodeOf = append(c.pods, pod), append(c.nodeOf, node)
+		c.crowd.units = append(c.crowd.units, victims{
+			pods: c.pods[at : at+1 : at+1], nodes: c.nodeOf[at : at+1 : at+1],
+			loss: c.lossOf(pod, known), borrows: borrows, priority: lowestIf(borrows, corev1helpers.PodPriority(pod)),
+		})
+		c.crowd.on[node] = append(c.crowd.on[node], occupant{on, unit})
+		return
 	}
 	of := &c.crowd.units[unit]
 	of.pods = append(of.pods, pod)
 	of.nodes = append(of.nodes, node)
 	c.crowd.on[node] = append(c.crowd.on[node], occupant{on, unit})
+}
+
+// lossOf is what a pod loses, as it was weighed if it was.
+func (c *census) lossOf(pod *corev1.Pod, known *weighed) int64 {
+	if known == nil {
+		return lossOf(pod, c.now)
+	}
+	return lossSince(known.milli, known.since, c.now)
 }
 
 // gangOn returns the gang of a pod, and no group for one that runs without others.
@@ -176,11 +211,6 @@ func (c *census) isStrong(of gang, group *podGroup) bool {
 		c.strong[of] = strong
 	}
 	return strong
-}
-
-// mayLeave reports whether a pod may be evicted, for all that its priority says, and what came of it before.
-func (c *census) mayLeave(pod *corev1.Pod) bool {
-	return c.leaves(pod, c.standing(pod))
 }
 
 // gangmates are the live members of a gang, which are gone through once.
@@ -227,12 +257,25 @@ func lossSince(milli int64, since, now time.Time) int64 {
 
 // gone returns the pods that are not on a node any more when some units have left.
 func (c *crowd) gone(node int, gone func(unit int) bool) (pods []fwk.PodInfo) {
+	return c.appendGone(nil, node, gone)
+}
+
+func (c *crowd) appendGone(pods []fwk.PodInfo, node int, gone func(unit int) bool) []fwk.PodInfo {
 	for _, o := range c.on[node] {
 		if o.unit < 0 || gone(o.unit) {
 			pods = append(pods, o.PodInfo)
 		}
 	}
 	return pods
+}
+
+// marked says of each unit whether it is one of some.
+func (c *crowd) marked(units []int) []bool {
+	some := make([]bool, len(c.units))
+	for _, unit := range units {
+		some[unit] = true
+	}
+	return some
 }
 
 // asUnits returns the units without their pods.

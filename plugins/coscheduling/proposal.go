@@ -1,0 +1,175 @@
+package coscheduling
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"g8s.host/gpu-scheduler/pkg/gangplan"
+)
+
+// proposal is who is to leave for a gang, and where its members go then, as it was found where very many have to. The next attempt rehearses it:
+// both together would hold up others for too long.
+type proposal struct {
+	field string
+	// nodes are those that were looked at, and now is how many members these took as they were, by role.
+	nodes []string
+	now   [][]int
+	// leave are those that leave, and plan is by the numbers of nodes.
+	leave [][]*corev1.Pod
+	plan  *gangplan.Plan
+}
+
+// isTooMuch reports whether it takes more steps to rehearse what was found than are left.
+func (f *found) isTooMuch() bool {
+	pods := f.members()
+	for _, unit := range f.units {
+		pods += len(f.crowd.units[unit].pods)
+	}
+	return rehearsedSteps*pods > max(f.left, f.budget/4)
+}
+
+func (f *found) propose() *proposal {
+	of := &proposal{field: f.field.key, now: f.site.now, plan: f.plan}
+	for _, info := range f.infos {
+		of.nodes = append(of.nodes, info.Node().Name)
+	}
+	for _, unit := range f.units {
+		of.leave = append(of.leave, f.crowd.units[unit].pods)
+	}
+	return of
+}
+
+// review returns what was proposed as of now, nil where it does not hold any more: there is room meanwhile that was not, one of those stays who were
+// to leave, or there is too little room without them.
+func (q *plea) review(of *proposal) *found {
+	at := q.positions(of.nodes)
+	if len(at) != len(of.nodes) || !slices.IsSorted(at) {
+		return nil // a node is gone, or the list is in another order
+	}
+	part := q.part(at)
+	part.left = q.left - readSteps*part.pods()
+	if len(part.infos) != len(of.nodes) {
+		return nil
+	}
+	for role := range of.now {
+		for node, room := range of.now[role] {
+			if part.site.now[role][node] > room {
+				return nil
+			}
+		}
+	}
+	units, ok := part.among(of.leave)
+	if !ok {
+		return nil
+	}
+	if units, ok = part.enough(units, of.plan); !ok || !part.allows(units) {
+		return nil
+	}
+	return &found{plea: part, field: &field{key: of.field}, units: units, plan: of.plan}
+}
+
+// among are the units of some who were to leave and are there, and false where one of those may not any more.
+func (q *plea) among(leave [][]*corev1.Pod) (units []int, ok bool) {
+	of := make(map[types.UID]int, len(q.crowd.units))
+	for unit := range q.crowd.units {
+		if len(q.crowd.units[unit].nodes) == 0 {
+			continue // a budget keeps it
+		}
+		for _, pod := range q.crowd.units[unit].pods {
+			of[pod.UID] = unit
+		}
+	}
+	var there sets.Set[types.UID]
+	for _, pods := range leave {
+		for _, pod := range pods {
+			if unit, known := of[pod.UID]; known {
+				units = append(units, unit)
+				continue
+			}
+			if there == nil {
+				there = q.there()
+			}
+			if there.Has(pod.UID) {
+				return nil, false
+			}
+		}
+	}
+	slices.Sort(units)
+	return slices.Compact(units), true
+}
+
+// there are the pods on the nodes that do not leave yet.
+func (q *plea) there() sets.Set[types.UID] {
+	there := sets.New[types.UID]()
+	for _, info := range q.infos {
+		for _, on := range info.GetPods() {
+			if pod := on.GetPod(); pod.DeletionTimestamp == nil {
+				there.Insert(pod.UID)
+			}
+		}
+	}
+	return there
+}
+
+// enough adds to some units those that have come to their nodes since, as far as the plan takes their places. It reports false where there is too
+// little room all the same.
+func (q *plea) enough(units []int, plan *gangplan.Plan) (all []int, ok bool) {
+	leaves, to := q.crowd.marked(units), map[int][]int{}
+	gone := func(unit int) bool { return leaves[unit] }
+	for role, places := range plan.Places {
+		for _, node := range places {
+			if to[node] == nil {
+				to[node] = make([]int, len(plan.Places))
+			}
+			to[node][role]++
+		}
+	}
+	for node, counts := range to {
+		for _, o := range q.crowd.on[node] {
+			if q.takes(node, counts, gone) {
+				break
+			}
+			if o.unit >= 0 && len(q.crowd.units[o.unit].pods) == 1 {
+				leaves[o.unit] = true
+			}
+		}
+		if !q.takes(node, counts, gone) {
+			return nil, false
+		}
+	}
+	for unit := range leaves {
+		if leaves[unit] {
+			all = append(all, unit)
+		}
+	}
+	return all, true
+}
+
+// takes reports whether a node takes so many members of each role when some units are gone.
+func (q *plea) takes(node int, counts []int, gone func(int) bool) bool {
+	beside := make([]int, len(counts))
+	q.leaves = q.crowd.appendGone(q.leaves[:0], node, gone)
+	for role, count := range counts {
+		if count > 0 && (q.barred[role].Has(q.infos[node].Node().Name) || q.room(node, role, beside, change{gone: q.leaves}) < count) {
+			return false
+		}
+		beside[role] = count
+	}
+	return true
+}
+
+// allows reports whether budgets allow that some units leave.
+func (q *plea) allows(units []int) bool {
+	left := slices.Clone(q.crowd.budgets)
+	for _, unit := range units {
+		for _, spend := range q.crowd.units[unit].spends {
+			if left[spend.Budget] -= spend.Count; left[spend.Budget] < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
