@@ -242,8 +242,8 @@ func lossRate(pod *corev1.Pod) (milli int64, since time.Time) {
 		}
 	}
 	milli = 1
-	if demand, err := gpu.DemandOf(pod); err == nil {
-		milli = max(milli, demand.Milli(0))
+	if request, err := gpu.RequestOf(pod); err == nil { // all else of a demand says which cards
+		milli = max(milli, (&gpu.Demand{Request: request}).Milli(0))
 	}
 	return min(milli, mostRate), since
 }
