@@ -252,6 +252,19 @@ func BenchmarkALargePool(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 5000, 20_000} {
 		l := smallJobs(b, nodes, 40)
 		l.scramble()
+		b.Run(fmt.Sprintf("nodes=%d/weighing", nodes), func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			own := time.Duration(0)
+			for b.Loop() {
+				l.tables.weights = weights{}
+				began, left := ownTime(), searchBudget
+				l.tables.weights.weigh(l.infos, &left)
+				own = max(own, ownTime()-began)
+			}
+			b.ReportMetric(float64(own.Microseconds())/1000, "worst-own-ms")
+		})
+		l.tables.weights.weigh(l.infos, ptr.To(math.MaxInt)) // which is done once
 		for _, how := range []string{"", "required=rack", "preferred=rack", "required=rack;segment=8"} {
 			for _, kept := range []bool{false, true} {
 				b.Run(fmt.Sprintf("nodes=%d/%s/kept=%t", nodes, how, kept), func(b *testing.B) {
