@@ -2,13 +2,15 @@
 package plugins
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 
 	"g8s.host/gpu-scheduler/pkg/backfill"
@@ -59,9 +61,21 @@ var gangs = coscheduling.Framework{
 	PodInfo: func(pod *corev1.Pod) (fwk.PodInfo, error) { return framework.NewPodInfo(pod) },
 }
 
+// withdrawn are the plugins that earlier releases had, with what to write instead.
+var withdrawn = map[string]string{
+	"CapacityScheduling": "take it out of the profile: GPUQuotas guarantee GPUs to namespaces and let them borrow (docs/quotas.md)",
+}
+
+// refuse has a profile that enables a withdrawn plugin say so. kube-scheduler alone would say that a plugin of that name does not exist.
+func refuse(name, instead string) frameworkruntime.PluginFactory {
+	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return nil, errors.New(name + " is not part of gpu-scheduler any more: " + instead)
+	}
+}
+
 // Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a
 // profile enables it.
-func Registry(deps Dependencies) runtime.Registry {
+func Registry(deps Dependencies) frameworkruntime.Registry {
 	ledger, reservations, promises := devices.NewLedger(), follow.New(deps.Now), backfill.NewPromises(deps.Now)
 	ledger.Reads = deps.Loop.Reads
 	if deps.Quotas == nil {
@@ -75,7 +89,7 @@ func Registry(deps Dependencies) runtime.Registry {
 	if deps.Replay {
 		foresee = nil // a replay has no API server to ask
 	}
-	return runtime.Registry{
+	registry := frameworkruntime.Registry{
 		gpudevices.Name: gpudevices.Factory(binds),
 		gpuexplain.Name: gpuexplain.Factory(gpuexplain.Dependencies{Recorder: deps.Explain, Cards: ledger, Now: time.Now}),
 		gpufilter.Name: gpufilter.Factory(gpufilter.Dependencies{
@@ -87,11 +101,14 @@ func Registry(deps Dependencies) runtime.Registry {
 		}),
 		gpureserve.Name: gpureserve.Factory(gpureserve.Dependencies{Devices: ledger, Now: deps.Now}),
 
-		capacityscheduling.Name: capacityscheduling.New,
 		coscheduling.Name: coscheduling.Factory(coscheduling.Dependencies{
 			Ledger: ledger, Reservations: reservations, Promises: promises, Quotas: deps.Quotas, Now: deps.Now, Replay: deps.Replay, Framework: gangs,
 			Foresee: foresee,
 		}),
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}
+	for name, instead := range withdrawn {
+		registry[name] = refuse(name, instead)
+	}
+	return registry
 }

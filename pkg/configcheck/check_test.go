@@ -69,6 +69,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		"a value of the wrong type":   {header + "parallelism: many\n", "parallelism"},
 		"a value out of range":        {header + "parallelism: -1\n", "parallelism"},
 		"a plugin that there is none": {header + "profiles:\n- plugins: {filter: {enabled: [{name: GPUFiltr}]}}\n", "GPUFiltr"},
+		"a plugin that was withdrawn": {header + "profiles:\n- plugins: {multiPoint: {enabled: [{name: CapacityScheduling}]}}\n", "CapacityScheduling is not part of gpu-scheduler any more: take it out"},
+		"the same at one point":       {header + "profiles:\n- plugins: {postFilter: {enabled: [{name: CapacityScheduling}]}}\n", "GPUQuotas guarantee GPUs to namespaces"},
 		"a weight of ours":            {header + "profiles:\n- plugins: {multiPoint: {enabled: [{name: GPUScore}]}}\n  pluginConfig: [{name: GPUScore, args: {weights: {topology: 140}}}]\n", "weights.topology: Invalid value: 140"},
 		"an older version":            {"apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n", "v1beta1 is not read: write apiVersion: kubescheduler.config.k8s.io/v1"},
 		"a ConfigMap":                 {"apiVersion: v1\nkind: ConfigMap\n", "it is a ConfigMap: give the configuration within"},
