@@ -35,10 +35,13 @@ type bed struct {
 }
 
 // lister hands the framework whatever snapshot the bed has now.
-type lister struct{ *bed }
+type lister struct {
+	fwk.SharedLister
+	of *bed
+}
 
-func (l lister) NodeInfos() fwk.NodeInfoLister       { return l.snapshot.NodeInfos() }
-func (l lister) StorageInfos() fwk.StorageInfoLister { return l.snapshot.StorageInfos() }
+func (l lister) NodeInfos() fwk.NodeInfoLister       { return l.of.snapshot.NodeInfos() }
+func (l lister) StorageInfos() fwk.StorageInfoLister { return l.of.snapshot.StorageInfos() }
 
 // nominator hands out the nominated pods that the bed has now, for every node.
 type nominator struct {
@@ -83,7 +86,7 @@ func newBed(t testing.TB, change ...func(*configv1.GPUScoreArgs)) *bed {
 	var err error
 	b.Framework, err = runtime.NewFramework(t.Context(), registry, profile,
 		runtime.WithInformerFactory(factory),
-		runtime.WithSnapshotSharedLister(lister{b}),
+		runtime.WithSnapshotSharedLister(lister{of: b}),
 		runtime.WithPodNominator(nominator{bed: b}))
 	if err != nil {
 		t.Fatal(err)

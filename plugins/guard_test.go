@@ -12,6 +12,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // TestPreemptionOfKubernetesKeepsTheMinRuntime, and takes another where there is one.
@@ -66,7 +67,7 @@ func (c *cluster) preempt(pod *corev1.Pod) string {
 	if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
 		c.t.Fatal(err)
 	}
-	_, err := c.scheduler.SchedulePod(c.t.Context(), profile, state, pod)
+	_, err := upstream.Choose(c.t.Context(), c.scheduler, names.SchedulerName, state, pod)
 	var unfit *framework.FitError
 	if !errors.As(err, &unfit) {
 		c.t.Fatalf("scheduling ends with %v, want that it fits nowhere", err)

@@ -9,12 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // TestANewLeaderCompletesHalvesFirst in the real queue of a process that stood by while the leader before it began a gang: the members that
@@ -35,30 +35,24 @@ func TestANewLeaderCompletesHalvesFirst(t *testing.T) {
 	if err := coscheduling.Know(factory, groups); err != nil {
 		t.Fatal(err)
 	}
-	line.Add(klog.Background(), c.known(pod("single", "1", "1"), ""))
+	upstream.Add(line, c.known(pod("single", "1", "1"), ""))
 	members := map[string][]*corev1.Pod{}
 	for _, group := range groups {
 		for i := range 3 {
 			wrapped := pod(fmt.Sprint(group.Name, "-", i), "1", "8").Label(names.LabelPodGroup, group.Name).CreationTimestamp(group.CreationTimestamp)
 			members[group.Name] = append(members[group.Name], c.known(wrapped, ""))
 		}
-		for _, member := range members[group.Name] {
-			line.Add(klog.Background(), member)
-		}
+		upstream.Add(line, members[group.Name]...)
 	}
-	line.Add(klog.Background(), c.known(pod("higher", "1", "1").Priority(1), ""))
+	upstream.Add(line, c.known(pod("higher", "1", "1").Priority(1), ""))
 
 	// The leader binds one of the last gang, and dies.
-	line.Delete(members["half"][0])
+	upstream.Delete(line, members["half"][0])
 	c.known(pod("half-0", "1", "8").Label(names.LabelPodGroup, "half"), "a")
 
 	var got []string
 	for range 4 {
-		info, err := c.scheduler.NextPod(klog.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, info.Pod.Name)
+		got = append(got, upstream.Take(t, c.scheduler.NextPod).Pod().Name)
 	}
 	if want := []string{"higher", "half-1", "half-2", "single"}; !slices.Equal(got, want) {
 		t.Errorf("they are tried in the order %s, want %s", strings.Join(got, ", "), strings.Join(want, ", "))

@@ -5,12 +5,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // TestWhoWasKeptOutIsTriedAgain: kube-scheduler's own hint wakes none of those whom the anti-affinity of another pod kept from nodes.
@@ -44,18 +44,10 @@ func TestWhoWasKeptOutIsTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, gpuNode("a", "pcie"))
 			plugins.Wrap(c.scheduler, plugins.Options{})
-			q, logger := c.scheduler.SchedulingQueue, klog.Background()
+			q := c.scheduler.SchedulingQueue
 			victim := pod("w", "1", "4").SchedulerName(names.SchedulerName).UID("w").Label("app", "victim").Obj()
-			q.Add(logger, victim)
-			info, err := q.Pop(logger)
-			if err != nil {
-				t.Fatal(err)
-			}
-			info.UnschedulablePlugins = sets.New("InterPodAffinity")
-			if err := q.AddUnschedulableIfNotPresent(logger, info, q.SchedulingCycle()); err != nil {
-				t.Fatal(err)
-			}
-			q.Done(info.Pod.UID)
+			upstream.Add(q, victim)
+			upstream.TurnAway(t, q, 1, "InterPodAffinity")
 
 			keeper := pod("keeper", "0", "4").UID("keeper").Node(tc.node).Obj()
 			keeper.Namespace = tc.namespace
@@ -70,7 +62,7 @@ func TestWhoWasKeptOutIsTriedAgain(t *testing.T) {
 				changed.Annotations = map[string]string{"a": "b"}
 				c.update(keeper, changed)
 			} else {
-				q.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, keeper, nil, nil)
+				q.MoveAllToActiveOrBackoffQueue(klog.Background(), framework.EventAssignedPodDelete, keeper, nil, nil)
 			}
 			if got := 1 - len(q.UnschedulablePods()); got != tc.want {
 				t.Errorf("%d pods are tried again, want %d", got, tc.want)

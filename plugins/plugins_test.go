@@ -26,6 +26,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // shippedConfig is the configuration that production runs.
@@ -90,8 +91,7 @@ func newClusterFor(t testing.TB, dependencies plugins.Dependencies, more runtime
 
 // try returns the node that the scheduler chooses for the pod.
 func (c *cluster) try(pod *corev1.Pod) (string, error) {
-	result, err := c.scheduler.SchedulePod(c.t.Context(), c.scheduler.Profiles[names.SchedulerName],
-		framework.NewCycleState(), pod)
+	result, err := upstream.Choose(c.t.Context(), c.scheduler, names.SchedulerName, framework.NewCycleState(), pod)
 	return result.SuggestedHost, err
 }
 

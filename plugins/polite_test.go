@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -23,6 +22,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 	"g8s.host/gpu-scheduler/test/bounds"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // politeCluster is a cluster whose API server holds the pods.
@@ -87,7 +87,7 @@ func (c *politeCluster) tries(name string) (node, told string) {
 	c.t.Helper()
 	pod := c.changes(name, func(*corev1.Pod) {})
 	state, profile := framework.NewCycleState(), c.scheduler.Profiles[names.SchedulerName]
-	_, err := c.scheduler.SchedulePod(c.t.Context(), profile, state, pod)
+	_, err := upstream.Choose(c.t.Context(), c.scheduler, names.SchedulerName, state, pod)
 	var unfit *framework.FitError
 	if !errors.As(err, &unfit) {
 		c.t.Fatalf("scheduling ends with %v, want that it fits nowhere", err)
@@ -214,20 +214,14 @@ func TestPreemptionOfKubernetesForgetsNobody(t *testing.T) {
 	c.put(pod("victim", "1", "8").Priority(-1).StartTime(metav1.Now()).Phase(corev1.PodRunning), "a") // the snapshot alone still has it
 	p := pod("p", "1", "8").Priority(1).Obj()
 	c.is(p)
-	queue, logger := c.scheduler.SchedulingQueue, klog.Background()
-	queue.Add(logger, p)
-	popped, err := queue.Pop(logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	queue := c.scheduler.SchedulingQueue
+	upstream.Add(queue, p)
+	taken := upstream.Pop(t, queue)
 	if node, told := c.tries("p"); node != "a" {
 		t.Fatalf("it is nominated for %q, and told %q", node, told)
 	}
-	popped.UnschedulablePlugins = sets.New(gpufilter.Name)
-	if err := queue.AddUnschedulableIfNotPresent(logger, popped, queue.SchedulingCycle()); err != nil {
-		t.Fatal(err)
-	}
-	err = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, bounds.Of(5*time.Second), true, func(context.Context) (bool, error) {
+	upstream.PutBack(t, queue, taken, gpufilter.Name)
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, bounds.Of(5*time.Second), true, func(context.Context) (bool, error) {
 		return len(queue.PodsInActiveQ()) > 0 || len(queue.PodsInBackoffQ()) > 0, nil
 	})
 	if err != nil {

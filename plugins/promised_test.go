@@ -9,8 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	gangsv1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
@@ -20,6 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // promises are those of a cluster, and their changes.
@@ -223,26 +222,11 @@ func BenchmarkPromiseEnds(b *testing.B) {
 					plugins.Tell(c.scheduler.SchedulingQueue, nodes[:count], tc.first, tc.meant)
 					b.StopTimer()
 					tried = len(pods) - len(c.waiting())
-					turnAway(b, c.scheduler.SchedulingQueue, tried)
+					upstream.TurnAway(b, c.scheduler.SchedulingQueue, tried, gpufilter.Name)
 					b.StartTimer()
 				}
 				b.ReportMetric(float64(tried), "tried/release")
 			})
-		}
-	}
-}
-
-// turnAway takes so many pods out of a queue and puts them back as ones without a node.
-func turnAway(t testing.TB, waiting queue.SchedulingQueue, pods int) {
-	t.Helper()
-	for range pods {
-		info, err := waiting.Pop(klog.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		info.UnschedulablePlugins.Insert(gpufilter.Name)
-		if err := waiting.AddUnschedulableIfNotPresent(klog.Background(), info, waiting.SchedulingCycle()); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // profileWithEvents is a profile that has a recorder alone.
@@ -34,7 +36,7 @@ func TestOnePodTellsOfItselfWithinBounds(t *testing.T) {
 		pod := &corev1.Pod{}
 		pod.UID = types.UID(uid)
 		for range attempts {
-			handle(t.Context(), profileWithEvents{recorder: recorder}, &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}}, nil, nil, time.Time{})
+			upstream.FailBy(t, handle, profileWithEvents{recorder: recorder}, pod, nil)
 		}
 		return len(recorder.Events) - before
 	}

@@ -15,6 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpuquota/follow"
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/gpuquota"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // quotaOf guarantees a namespace so many GPUs of the default pool, or of a type of it, and lets it have some more.
@@ -136,9 +137,7 @@ func TestNobodyBorrowsWhatOthersLeaveFor(t *testing.T) {
 			c := sharing(t, tc.quotas...)
 			c.put(pod("there", "1", "8").Namespace("third"), "b")
 			nominated := c.known(pod("lent", "1", "8").Namespace("lender").NominatedNodeName("a"), "")
-			info, err := framework.NewPodInfo(nominated)
-			must(t, err)
-			c.scheduler.SchedulingQueue.AddNominatedPod(klog.Background(), info, nil)
+			upstream.Nominate(t, c.scheduler.SchedulingQueue, nominated)
 			got, err := c.try(pod("p", "1", "8").Priority(9).Obj())
 			if got != tc.want {
 				t.Errorf("it goes to %q (%v), want %q", got, err, tc.want)

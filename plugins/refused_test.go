@@ -17,6 +17,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/reason"
 	"g8s.host/gpu-scheduler/test/bounds"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // rejectedBy is a status of Reserve or Permit, as kube-scheduler hands it on.
@@ -73,11 +74,7 @@ func (c *politeCluster) fails(pod *corev1.Pod, node string, status *fwk.Status, 
 	if found {
 		pod.Spec.NodeName = node
 	}
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.scheduler.FailureHandler(c.t.Context(), c.scheduler.Profiles[names.SchedulerName], &framework.QueuedPodInfo{PodInfo: info}, status, nil, time.Now())
+	upstream.Fail(c.t, c.scheduler, names.SchedulerName, pod, status)
 }
 
 // says waits until a pod says that it was refused, and why.

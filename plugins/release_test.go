@@ -8,12 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/plugins/gpufilter"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // turnedAway has the real queue of a scheduler hold pods that GPUFilter found no node for.
@@ -21,8 +22,8 @@ func turnedAway(t testing.TB, c *cluster, pods ...*corev1.Pod) queue.SchedulingQ
 	t.Helper()
 	waiting := c.scheduler.SchedulingQueue
 	for _, pod := range pods {
-		waiting.Add(klog.Background(), pod)
-		turnAway(t, waiting, 1)
+		upstream.Add(waiting, pod)
+		upstream.TurnAway(t, waiting, 1, gpufilter.Name)
 	}
 	if got := len(waiting.UnschedulablePods()); got != len(pods) {
 		t.Fatalf("%d of %d pods wait", got, len(pods))

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -15,6 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // withWaiting is a scheduler in whose queue pods wait for cards, of the shipped profile with all its hints.
@@ -22,21 +22,11 @@ func withWaiting(t testing.TB, count int) *cluster {
 	t.Helper()
 	c := newCluster(t, gpuNode("a", "pcie"))
 	plugins.Wrap(c.scheduler, plugins.Options{})
-	q, logger := c.scheduler.SchedulingQueue, klog.Background()
+	q := c.scheduler.SchedulingQueue
 	for i := range count {
-		q.Add(logger, pod(fmt.Sprint("w", i), "1", "4").SchedulerName(names.SchedulerName).UID(fmt.Sprint("w", i)).Obj())
+		upstream.Add(q, pod(fmt.Sprint("w", i), "1", "4").SchedulerName(names.SchedulerName).UID(fmt.Sprint("w", i)).Obj())
 	}
-	for range count {
-		info, err := q.Pop(logger)
-		if err != nil {
-			t.Fatal(err)
-		}
-		info.UnschedulablePlugins = sets.New(gpufilter.Name, gpuscore.Name)
-		if err := q.AddUnschedulableIfNotPresent(logger, info, q.SchedulingCycle()); err != nil {
-			t.Fatal(err)
-		}
-		q.Done(info.Pod.UID)
-	}
+	upstream.TurnAway(t, q, count, gpufilter.Name, gpuscore.Name)
 	if got := len(q.UnschedulablePods()); got != count {
 		t.Fatalf("%d pods wait, want %d", got, count)
 	}
@@ -88,10 +78,10 @@ func TestOnlyChangesOfCardsOrRequestsWake(t *testing.T) {
 			c.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(klog.Background(), framework.EventAssignedPodDelete, running(nil), nil, nil)
 		}, 3},
 		"the pod's own status": {func(c *cluster) {
-			c.scheduler.SchedulingQueue.Update(klog.Background(), self(nil), self(func(p *corev1.Pod) { p.Status.Message = "x" }))
+			upstream.Update(c.scheduler.SchedulingQueue, self(nil), self(func(p *corev1.Pod) { p.Status.Message = "x" }))
 		}, 0},
 		"the pod's own annotations": {func(c *cluster) {
-			c.scheduler.SchedulingQueue.Update(klog.Background(), self(nil), self(func(p *corev1.Pod) {
+			upstream.Update(c.scheduler.SchedulingQueue, self(nil), self(func(p *corev1.Pod) {
 				p.Annotations = map[string]string{names.AnnotationGPUMemoryMin: "1Gi"}
 			}))
 		}, 1},

@@ -8,6 +8,7 @@ import (
 
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // TestAnAttemptKnowsWhatItsSnapshotHolds feeds cache and queue as the scheduler's event handlers do.
@@ -28,10 +29,10 @@ func TestAnAttemptKnowsWhatItsSnapshotHolds(t *testing.T) {
 		{"a pod got a node", func() error { return cache.AddPod(logger, version("a", "n", "9")) }, "9"},
 		{"it changed there", func() error { return cache.UpdatePod(logger, version("a", "n", "9"), version("a", "n", "10")) }, "10"},
 		{"it left", func() error { return cache.RemovePod(logger, version("a", "n", "11")) }, "11"},
-		{"a pod came", func() error { queue.Add(logger, version("b", "", "12")); return nil }, "12"},
-		{"it was nominated", func() error { queue.Update(logger, version("b", "", "12"), version("b", "", "13")); return nil }, "13"},
-		{"it left without a node", func() error { queue.Delete(version("b", "", "14")); return nil }, "14"},
-		{"a pod left during a broken watch", func() error { queue.Delete(version("c", "", "3")); return nil }, "14"},
+		{"a pod came", func() error { upstream.Add(queue, version("b", "", "12")); return nil }, "12"},
+		{"it was nominated", func() error { upstream.Update(queue, version("b", "", "12"), version("b", "", "13")); return nil }, "13"},
+		{"it left without a node", func() error { upstream.Delete(queue, version("b", "", "14")); return nil }, "14"},
+		{"a pod left during a broken watch", func() error { upstream.Delete(queue, version("c", "", "3")); return nil }, "14"},
 	} {
 		before := attempts.Seen.Version()
 		if err := step.change(); err != nil {

@@ -8,11 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/liveness"
 	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // replica is a scheduler that another one may lead beside. It is told of nodes and pods as by an API server.
@@ -27,7 +27,7 @@ func newReplica(t *testing.T, nodes ...*corev1.Node) *replica {
 	t.Helper()
 	r := &replica{}
 	r.cluster = newClusterFor(t, plugins.Dependencies{Loop: &r.loop}, nil, nodes...)
-	r.scheduler.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) { return nil, nil }
+	upstream.OfferNothing(r.scheduler, nil)
 	plugins.Wrap(r.scheduler, plugins.Options{})
 	r.standby = plugins.NewStandby(r.scheduler)
 	return r
@@ -36,7 +36,7 @@ func newReplica(t *testing.T, nodes ...*corev1.Node) *replica {
 // lead has the loop begin.
 func (r *replica) lead() {
 	r.t.Helper()
-	if _, err := r.scheduler.NextPod(klog.Background()); err != nil {
+	if err := upstream.Ask(r.scheduler); err != nil {
 		r.t.Fatal(err)
 	}
 }

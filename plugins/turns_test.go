@@ -21,12 +21,13 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // loop is the scheduling loop on the real queue of kube-scheduler, in a time of its own: an attempt takes as long as its pod's namespace says.
 type loop struct {
 	*cluster
-	take func(klog.Logger) (*framework.QueuedPodInfo, error)
+	take upstream.Next
 	now  time.Time
 	// tick is how long it takes to ask for the time: a look at the queue takes no less.
 	tick  time.Duration
@@ -52,26 +53,21 @@ func (l *loop) comes(name string, change ...func(*st.PodWrapper)) *corev1.Pod {
 		change(wrapped)
 	}
 	added := l.known(wrapped, "")
-	l.scheduler.SchedulingQueue.Add(klog.Background(), added)
+	upstream.Add(l.scheduler.SchedulingQueue, added)
 	return added
 }
 
 // tries takes the next pod, which finds no place, and returns its name.
 func (l *loop) tries() string {
 	l.t.Helper()
-	info, err := l.take(klog.Background())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.now = l.now.Add(l.costs[info.Pod.Namespace])
+	taken := upstream.Take(l.t, l.take)
+	pod := taken.Pod()
+	l.now = l.now.Add(l.costs[pod.Namespace])
 	if l.during != nil {
-		l.during(info.Pod)
+		l.during(pod)
 	}
-	info.UnschedulablePlugins.Insert(gpufilter.Name)
-	if err := l.scheduler.SchedulingQueue.AddUnschedulableIfNotPresent(klog.Background(), info, l.scheduler.SchedulingQueue.SchedulingCycle()); err != nil {
-		l.t.Fatal(err)
-	}
-	return info.Pod.Namespace + "/" + info.Pod.Name
+	upstream.PutBack(l.t, l.scheduler.SchedulingQueue, taken, gpufilter.Name)
+	return pod.Namespace + "/" + pod.Name
 }
 
 // TestARefusedPodIsNominatedToNoNode: neither to the one that it was nominated to before nor to "", whose pods the queue would go through each
@@ -146,7 +142,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 				if pod.Namespace == "cheap" {
 					l.during = func(*corev1.Pod) {
 						l.during = nil
-						l.scheduler.SchedulingQueue.Activate(klog.Background(), map[string]*corev1.Pod{pod.Name: pod})
+						upstream.Activate(l.scheduler.SchedulingQueue, pod)
 					}
 				}
 			}
@@ -189,7 +185,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			l.comes("cheap/y")
 			l.during = func(*corev1.Pod) {
 				l.during = nil
-				l.scheduler.SchedulingQueue.Delete(gone)
+				upstream.Delete(l.scheduler.SchedulingQueue, gone)
 				l.forgets(gone)
 			}
 		}, []string{"dear/1", "cheap/y", "dear/2", "dear/3"}},
@@ -253,7 +249,7 @@ func TestAPodThatLeavesInItsTurn(t *testing.T) {
 		go func() {
 			defer close(heard)
 			l.forgets(gone)
-			l.scheduler.SchedulingQueue.Delete(gone)
+			upstream.Delete(l.scheduler.SchedulingQueue, gone)
 		}()
 		select { // at once, or when the pod has been called
 		case <-heard:
@@ -261,12 +257,9 @@ func TestAPodThatLeavesInItsTurn(t *testing.T) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	info, err := l.take(klog.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := upstream.Take(t, l.take)
 	<-heard
-	if before && info.Pod.Name == "x" {
+	if before && taken.Pod().Name == "x" {
 		t.Error("the pod is tried, and the queue had heard that it is deleted")
 	}
 }
@@ -295,13 +288,10 @@ func TestAGangIsNotInterruptedByTurns(t *testing.T) {
 		}
 	}
 	for range 8 {
-		info, err := l.take(klog.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		pod := upstream.Take(t, l.take).Pod()
 		l.now = l.now.Add(40 * time.Millisecond)
-		l.during(info.Pod)
-		got = append(got, info.Pod.Namespace)
+		l.during(pod)
+		got = append(got, pod.Namespace)
 	}
 	if want := "gang gang gang gang other other other other"; strings.Join(got, " ") != want {
 		t.Errorf("they are tried in the order %v, want %s", got, want)

@@ -9,14 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // verdict is a plugin that says the same of every pod at PreFilter, as the plugin of gangs does of members for whom
@@ -79,11 +78,8 @@ func TestAPodIsTriedAgainWhereTheListMayBeToBlame(t *testing.T) {
 			c := newClusterWith(t, fwkruntime.Registry{"Verdict": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				return verdict{tc.verdict}, nil
 			}}, manyNodes(cmp.Or(tc.nodes, 20))...)
-			attempts, schedule := 0, c.scheduler.SchedulePod
-			c.scheduler.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
-				attempts++
-				return schedule(ctx, f, cs, pod)
-			}
+			attempts := 0
+			upstream.CountChoices(c.scheduler, &attempts)
 			plugins.Wrap(c.scheduler, plugins.Options{})
 			c.put(pod("x", "60", "4"), "n00")
 			for i := range tc.taken {

@@ -22,6 +22,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/test/upstream"
 )
 
 // TestAShortListCostsNoScore places random pods with and without the short list, on nodes of which some have no
@@ -63,7 +64,7 @@ func TestAShortListCostsNoScore(t *testing.T) {
 // attempt chooses a node, and returns what the plugins found out.
 func (c *cluster) attempt(pod *corev1.Pod) (fwk.CycleState, string, error) {
 	state := framework.NewCycleState()
-	result, err := c.scheduler.SchedulePod(c.t.Context(), c.scheduler.Profiles[names.SchedulerName], state, pod)
+	result, err := upstream.Choose(c.t.Context(), c.scheduler, names.SchedulerName, state, pod)
 	return state, result.SuggestedHost, err
 }
 
@@ -171,15 +172,12 @@ func TestTheExplanationKnowsTheWholeList(t *testing.T) {
 func TestPodsWaitWhileBindingsAreUnderWay(t *testing.T) {
 	c, gate := newCluster(t, gpuNode("a", "pcie")), backpressure.NewGate(1)
 	taken := false
-	c.scheduler.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) {
-		taken = true
-		return nil, nil
-	}
+	upstream.OfferNothing(c.scheduler, func() { taken = true })
 	plugins.Wrap(c.scheduler, plugins.Options{Gate: gate})
 	synctest.Test(t, func(t *testing.T) {
 		var asked sync.WaitGroup
 		end := gate.Begin()
-		asked.Go(func() { _, _ = c.scheduler.NextPod(klog.Background()) })
+		asked.Go(func() { _ = upstream.Ask(c.scheduler) })
 		synctest.Wait()
 		if taken {
 			t.Error("a pod was taken from the queue with a binding under way")
@@ -198,13 +196,13 @@ func TestTheBindingOfTheLastPodHasBegun(t *testing.T) {
 	const pods, most = 100, 20
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	c, gate := newCluster(t, gpuNode("a", "pcie")), backpressure.NewGate(1)
-	c.scheduler.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) { return nil, nil }
+	upstream.OfferNothing(c.scheduler, nil)
 	plugins.Wrap(c.scheduler, plugins.Options{Gate: gate})
 	synctest.Test(t, func(t *testing.T) {
 		var underway atomic.Int32
 		beside := 0
 		for range pods {
-			_, _ = c.scheduler.NextPod(klog.Background())
+			_ = upstream.Ask(c.scheduler)
 			if underway.Load() > 0 {
 				beside++
 			}

@@ -65,7 +65,7 @@ func (h handle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
 	}
 }
 
-func (h handle) SnapshotSharedLister() fwk.SharedLister { return snapshot{h.lab} }
+func (h handle) SnapshotSharedLister() fwk.SharedLister { return snapshot{lab: h.lab} }
 func (h handle) ClientSet() kubernetes.Interface        { return h.client }
 func (h handle) EventRecorder() events.EventRecorder    { return &events.FakeRecorder{} }
 func (h handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
@@ -80,10 +80,12 @@ func (h handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 }
 
 // snapshot is the nodes as the scheduler sees them.
-type snapshot struct{ *lab }
+type snapshot struct {
+	fwk.SharedLister
+	*lab
+}
 
-func (s snapshot) NodeInfos() fwk.NodeInfoLister       { return nodeInfos(s) }
-func (s snapshot) StorageInfos() fwk.StorageInfoLister { return nil }
+func (s snapshot) NodeInfos() fwk.NodeInfoLister { return nodeInfos{s.lab} }
 
 type nodeInfos struct{ *lab }
 

@@ -43,7 +43,10 @@ func begin(_ context.Context, namespace string) (time.Time, error) {
 }
 
 // cluster knows users by their tokens, which are their names, and fails when it is broken.
-type cluster struct{ broken bool }
+type cluster struct {
+	authorizer.Authorizer
+	broken bool
+}
 
 func (c *cluster) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	name := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")

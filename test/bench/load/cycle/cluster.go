@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -157,7 +158,7 @@ func (c *Cluster) Place(ctx context.Context, pods ...*corev1.Pod) error {
 
 func (c *Cluster) place(ctx context.Context, pod *corev1.Pod) error {
 	state := framework.NewCycleState()
-	result, err := c.Scheduler.SchedulePod(ctx, c.profile, state, pod)
+	result, err := c.choose(ctx, state, pod)
 	if err != nil {
 		return err
 	}
@@ -203,7 +204,7 @@ func (c *Cluster) Refuse(ctx context.Context, pods ...*corev1.Pod) error {
 
 func (c *Cluster) refuse(ctx context.Context, pod *corev1.Pod) error {
 	state := framework.NewCycleState()
-	result, err := c.Scheduler.SchedulePod(ctx, c.profile, state, pod)
+	result, err := c.choose(ctx, state, pod)
 	if err == nil {
 		return fmt.Errorf("pod %s fits on %s", pod.Name, result.SuggestedHost)
 	}
@@ -223,7 +224,7 @@ func (c *Cluster) Reclaim(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("adding pod %s: %w", pod.Name, err)
 	}
 	state := framework.NewCycleState()
-	_, err := c.Scheduler.SchedulePod(ctx, c.profile, state, pod)
+	_, err := c.choose(ctx, state, pod)
 	var unfit *framework.FitError
 	if !errors.As(err, &unfit) {
 		return fmt.Errorf("pod %s is to fit nowhere: %w", pod.Name, err)
@@ -233,6 +234,11 @@ func (c *Cluster) Reclaim(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("nobody leaves for pod %s: %s", pod.Name, status.Message())
 	}
 	return nil
+}
+
+// choose chooses a node for a pod.
+func (c *Cluster) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+	return c.Scheduler.SchedulePod(ctx, c.profile, state, pod)
 }
 
 // Clear takes all placed pods away again.
