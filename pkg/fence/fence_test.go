@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"g8s.host/gpu-scheduler/test/wrapped"
 )
 
 // memoryLock is one contender's view of a lease in memory.
@@ -339,4 +341,8 @@ func TestAProcessThatIsToldToEndDuringThePauseReleasesTheLease(t *testing.T) {
 			t.Errorf("%s holds the lease still", holder)
 		}
 	})
+}
+
+func TestTheLockLeavesNothingOut(t *testing.T) {
+	wrapped.Check[lock, resourcelock.Interface](t, wrapped.Left{"it says something of the lock, and changes nothing": {"Identity", "Describe", "RecordEvent"}})
 }

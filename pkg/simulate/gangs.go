@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -69,6 +70,16 @@ func (h handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 	for _, waiting := range slices.Clone(h.held) {
 		callback(waiting)
 	}
+}
+
+// GetWaitingPod implements fwk.Handle: those who leave for a gang are rejected by it.
+func (h handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
+	for _, waiting := range h.held {
+		if waiting.pod.UID == uid {
+			return waiting
+		}
+	}
+	return nil
 }
 
 // registry is that of production. The plugin of gangs gets our own handle.

@@ -289,11 +289,11 @@ func under(path string, trees []string) (string, bool) {
 	return "", false
 }
 
-// list runs go list in the module's root and returns its lines. A last argument without a dot is a tree of ours.
+// list runs go list in the module's root and returns its lines. A last argument that does not begin with a domain is a tree of ours.
 func list(t *testing.T, args ...string) []string {
 	t.Helper()
 	last := len(args) - 1
-	if !strings.HasPrefix(args[last], ".") && !strings.HasPrefix(args[last], module) {
+	if first, _, _ := strings.Cut(args[last], "/"); !strings.Contains(first, ".") {
 		args[last] = "./" + args[last]
 	}
 	command := exec.Command("go", append([]string{"list"}, args...)...)
