@@ -88,6 +88,9 @@ func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option
 	}
 	ctx, stop := context.WithCancel(signals.SetupSignalHandler())
 	defer stop()
+	if err := usualAsking.emulate(ctx, stop, o); err != nil {
+		return err
+	}
 	flush, err := own.trace(ctx)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -29,6 +30,8 @@ type Installation struct {
 	// CRDs are ours that are there. Workloads are, too.
 	CRDs      []CRD
 	Workloads []Workload
+	// Behaves is the version of Kubernetes that the API server behaves as, nil for what Server says.
+	Behaves *version.Version
 	// Plugins are those who offer cards, on the nodes of Facts.
 	Plugins []Plugin
 	// Configs are the ConfigMaps with configurations of the scheduler, and Mounted the one that its pods mount.
@@ -176,15 +179,16 @@ func (f *Installation) release() Check {
 			Advice: phrase.Of("see that it is one of %s to %s", oldestTested, newestTested)}
 	}
 	minor := version.MajorMinor(found.Major(), found.Minor())
+	serves := cmp.Or(f.Behaves, minor)
 	text := phrase.Of("the API server is %s", f.Server)
 	switch {
-	case minor.LessThan(version.MustParseGeneric(oldestTested)):
+	case serves.LessThan(version.MustParseGeneric(oldestTested)):
 		return Check{Name: name, Status: Failed, Text: phrase.Of("%s, and the scheduler needs %s or newer", text, oldestTested), Advice: phrase.Of("upgrade the cluster first")}
 	case minor.GreaterThan(version.MustParseGeneric(newestTested)):
 		return Check{Name: name, Status: Warning, Text: phrase.Of("%s, and %s is the newest that was tested", text, newestTested),
 			Advice: phrase.Of("try it on a cluster that is nobody's first, or see whether there is a newer release of gpu-scheduler")}
 	}
-	return Check{Name: name, Status: OK, Text: text}
+	return f.emulation(serves, text)
 }
 
 func (f *Installation) policyAPI() Check {

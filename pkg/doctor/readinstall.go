@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/emulation"
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
@@ -51,6 +52,9 @@ func ReadInstallation(ctx context.Context, client kubernetes.Interface, now func
 		return Installation{}, phrase.Errorf("asking the API server for its version: %w", err)
 	}
 	f := Installation{Facts: Facts{Server: found.GitVersion, Namespace: metav1.NamespaceSystem, Rights: make([]Right, len(installing))}}
+	if behaves, err := emulation.OfServer(found); err == nil {
+		f.Behaves = behaves
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i, right := range installing {
 		group.Go(func() error { return readRight(ctx, client, metav1.NamespaceSystem, right, &f.Rights[i]) })

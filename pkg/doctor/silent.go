@@ -29,14 +29,7 @@ func (w *Workload) silentNodes() Check {
 // duration is the value of a flag of a program, with what it is without; ok is false if it cannot be read.
 func (w *Workload) duration(flag string, otherwise time.Duration) (value time.Duration, ok bool) {
 	value = otherwise
-	for i, arg := range w.Args {
-		text, is := strings.CutPrefix(arg, flag+"=")
-		if arg == flag && i+1 < len(w.Args) {
-			text, is = w.Args[i+1], true
-		}
-		if !is {
-			continue
-		}
+	for _, text := range w.values(flag) {
 		parsed, err := time.ParseDuration(text)
 		if err != nil {
 			return 0, false
@@ -44,4 +37,16 @@ func (w *Workload) duration(flag string, otherwise time.Duration) (value time.Du
 		value = parsed // the last one counts
 	}
 	return value, true
+}
+
+// values are those of a flag of a program, in the order in which they are given.
+func (w *Workload) values(flag string) (values []string) {
+	for i, arg := range w.Args {
+		if text, is := strings.CutPrefix(arg, flag+"="); is {
+			values = append(values, text)
+		} else if arg == flag && i+1 < len(w.Args) {
+			values = append(values, w.Args[i+1])
+		}
+	}
+	return values
 }

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/version"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"g8s.host/gpu-scheduler/pkg/emulation"
+)
+
+// asking is how the API server is asked for its version.
+type asking struct {
+	// patience is how long the start waits for an answer. Until the scheduler runs nothing answers its probes, so that it is not for long.
+	patience time.Duration
+	// request is how long one request may take, and each how long after it the next one follows.
+	request, each time.Duration
+	// later is how long after another the server is asked once the scheduler runs.
+	later time.Duration
+}
+
+var usualAsking = asking{patience: 10 * time.Second, request: 3 * time.Second, each: 250 * time.Millisecond, later: 5 * time.Second}
+
+// errUntold says that an API server has a version, and does not tell it: to ask again is in vain.
+var errUntold = errors.New("the API server does not tell its version")
+
+// emulate has the scheduler behave as the version of Kubernetes that its API server behaves as, where that is older than its own: what
+// is newer would wait for kinds that are not served. --emulated-version has the last word. It is called before feature gates are read.
+// Where the server does not answer, the scheduler begins with its own version, waits for the server as it does for all else, and ends if
+// it has to be another one, to begin again: by stop.
+func (a asking) emulate(ctx context.Context, stop func(), o *options.Options) error {
+	logger := klog.FromContext(ctx)
+	effective := o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent)
+	own := effective.BinaryVersion()
+	if o.Flags.FlagSet("feature gate").Changed("emulated-version") {
+		logger.Info("Behaving as a version of Kubernetes", "version", effective.EmulationVersion(), "by", emulation.ByFlag)
+		return nil
+	}
+	server, err := serverOf(o)
+	if err != nil {
+		return nil //nolint:nilerr // the set-up that follows says what is wrong with it
+	}
+	found, err := a.insist(ctx, server)
+	choice, tooOld := emulation.Choose(own, found, nil)
+	if tooOld != nil {
+		return tooOld //nolint:wrapcheck // it says all there is
+	}
+	if err := behaveAs(o, choice.Version); err != nil {
+		return err
+	}
+	if err != nil {
+		logger.Info("The version of the API server is not known", "err", err)
+	}
+	logger.Info("Behaving as a version of Kubernetes", "version", choice.Version, "by", choice.By, "apiServer", found)
+	if err != nil && !errors.Is(err, errUntold) {
+		go a.watch(ctx, stop, server, own)
+	}
+	return nil
+}
+
+// behaveAs has feature gates be those of a version. What a flag says of them has been read, and holds on.
+func behaveAs(o *options.Options, v *version.Version) error {
+	effective := o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent)
+	mutable, ok := effective.(basecompatibility.MutableEffectiveVersion)
+	if !ok || v.EqualTo(effective.EmulationVersion()) {
+		return nil
+	}
+	before := effective.EmulationVersion()
+	mutable.SetEmulationVersion(v)
+	if err := o.ComponentGlobalsRegistry.Set(); err != nil {
+		return fmt.Errorf("the flags do not fit Kubernetes %s, which the API server is: %w: leave out what it does not have, or give --emulated-version=%s", v, err, before)
+	}
+	return nil
+}
+
+// ask asks an API server for the version that it behaves as.
+type ask func(context.Context) (*version.Version, error)
+
+// insist asks until there is an answer, while there is patience.
+func (a asking) insist(ctx context.Context, server ask) (*version.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.patience)
+	defer cancel()
+	for told := false; ; told = true {
+		found, err := a.once(ctx, server)
+		if err == nil || errors.Is(err, errUntold) {
+			return found, err
+		}
+		if !told {
+			klog.FromContext(ctx).Info("Waiting for the API server to say its version", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(a.each):
+		}
+	}
+}
+
+func (a asking) once(ctx context.Context, server ask) (*version.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.request)
+	defer cancel()
+	return server(ctx)
+}
+
+// watch asks a server that did not answer in time until it does, and ends a scheduler that has begun as another version than it is to.
+func (a asking) watch(ctx context.Context, stop func(), server ask, own *version.Version) {
+	logger := klog.FromContext(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(a.later):
+		}
+		found, err := a.once(ctx, server)
+		if errors.Is(err, errUntold) {
+			logger.Info("The version of the API server is not known", "err", err)
+			return
+		}
+		if err != nil {
+			continue
+		}
+		switch choice, err := emulation.Choose(own, found, nil); {
+		case err != nil:
+			logger.Error(err, "This scheduler ends")
+			stop()
+		case choice.By == emulation.ByServer:
+			logger.Info("This scheduler ends, to begin again as the version of its API server", "version", choice.Version)
+			stop()
+		}
+		return
+	}
+}
+
+// largestVersion is more than an API server says of its version.
+const largestVersion = 1 << 16
+
+// serverOf is the API server that a scheduler with some options talks to.
+func serverOf(o *options.Options) (ask, error) {
+	kubeconfig := o.Deprecated.Kubeconfig
+	if o.ConfigFile != "" {
+		var err error
+		if kubeconfig, err = kubeconfigIn(o.ConfigFile); err != nil {
+			return nil, err
+		}
+	}
+	config, err := restConfig(o.Master, kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("finding the API server: %w", err)
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(rest.AddUserAgent(config, "version"))
+	if err != nil {
+		return nil, fmt.Errorf("finding the API server: %w", err)
+	}
+	return func(ctx context.Context) (*version.Version, error) {
+		body, err := client.RESTClient().Get().AbsPath("/version").Stream(ctx)
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("%w: %w", errUntold, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("asking the API server for its version: %w", err)
+		}
+		defer func() { _ = body.Close() }() // it was only read
+		data, err := io.ReadAll(io.LimitReader(body, largestVersion))
+		if err != nil {
+			return nil, fmt.Errorf("asking the API server for its version: %w", err)
+		}
+		var info apiversion.Info
+		if err := json.Unmarshal(data, &info); err != nil { // as where a proxy answers, for as long as the server does not
+			return nil, fmt.Errorf("asking the API server for its version: %w", err)
+		}
+		found, err := emulation.OfServer(&info)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errUntold, err)
+		}
+		return found, nil
+	}, nil
+}
+
+// restConfig is how kube-scheduler reaches its API server, which says in the log that it is in a cluster, once.
+func restConfig(master, kubeconfig string) (*rest.Config, error) {
+	if master == "" && kubeconfig == "" {
+		return rest.InClusterConfig() //nolint:wrapcheck // the caller says what it is for
+	}
+	return clientcmd.BuildConfigFromFlags(master, kubeconfig) //nolint:wrapcheck // the caller says what it is for
+}
+
+// kubeconfigIn is the kubeconfig that a configuration names, "" for none. Reading all of the configuration would read feature gates.
+func kubeconfigIn(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("reading --config: %w", err)
+	}
+	var config struct {
+		ClientConnection struct {
+			Kubeconfig string `yaml:"kubeconfig"`
+		} `yaml:"clientConnection"`
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return "", fmt.Errorf("reading --config %s: %w", file, err)
+	}
+	return config.ClientConnection.Kubeconfig, nil
+}

@@ -1,0 +1,32 @@
+package doctor
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/emulation"
+	"g8s.host/gpu-scheduler/pkg/phrase"
+)
+
+// emulation says which version of Kubernetes the scheduler of this release behaves as, with an API server of a version.
+func (f *Installation) emulation(server *version.Version, text phrase.Text) Check {
+	const name = "Kubernetes"
+	var flag *version.Version
+	if scheduler := f.workload(names.SchedulerName); scheduler != nil {
+		flag = emulation.Flag(strings.Join(scheduler.values("--emulated-version"), ","))
+	}
+	choice, err := emulation.Choose(emulation.Own(), server, flag)
+	switch {
+	case err != nil:
+		return Check{Name: name, Status: Failed, Text: phrase.Of("%s, and the scheduler needs %s or newer", text, emulation.Floor(emulation.Own()).String()),
+			Advice: phrase.Of("upgrade the cluster first")}
+	case choice.Version.GreaterThan(server):
+		return Check{Name: name, Status: Warning, Text: phrase.Of("%s, and --emulated-version has the scheduler behave as %s", text, choice.Version.String()),
+			Advice: phrase.Of("take --emulated-version from its arguments: it may wait for kinds that the API server does not know")}
+	case choice.By == emulation.ByOwn && choice.Version.EqualTo(server):
+		return Check{Name: name, Status: OK, Text: text}
+	}
+	return Check{Name: name, Status: OK, Text: phrase.Of("%s, and the scheduler behaves as Kubernetes %s", text, choice.Version.String())}
+}

@@ -1,0 +1,113 @@
+// Package emulation decides which version of Kubernetes the scheduler behaves as: a newer one has features that wait for kinds which
+// an older API server does not serve.
+package emulation
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	baseversion "k8s.io/component-base/version"
+)
+
+// Own is the version of Kubernetes that this release is built from.
+func Own() *version.Version { return version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion) }
+
+// By is what decided.
+type By string
+
+// What decides.
+const (
+	ByFlag   By = "--emulated-version"
+	ByServer By = "the API server"
+	ByOwn    By = "the release"
+)
+
+// Choice is a version to emulate.
+type Choice struct {
+	Version *version.Version
+	By      By
+}
+
+// TooOldError says that an API server is older than anything that a scheduler can behave as.
+type TooOldError struct{ Server, Floor *version.Version }
+
+func (e *TooOldError) Error() string {
+	return fmt.Sprintf("the API server is Kubernetes %s, and this scheduler can behave as %s at the oldest: upgrade the cluster first, or use an older release; "+
+		"--emulated-version=%s starts it all the same", e.Server, e.Floor, e.Floor)
+}
+
+// Floor is the oldest version that a scheduler can emulate, as k8s.io/apiserver has it.
+func Floor(own *version.Version) *version.Version {
+	floor, first := minorOf(own).SubtractMinor(3), version.MajorMinor(1, 31)
+	if floor.LessThan(first) {
+		return first
+	}
+	return floor
+}
+
+// Choose returns the version that a scheduler emulates: the one that a flag says, or else the older of its own and the server's. Both of
+// these may be nil, where there is no flag and where the server's version is not known.
+func Choose(own, server, flag *version.Version) (Choice, error) {
+	own = minorOf(own)
+	switch {
+	case flag != nil:
+		return Choice{minorOf(flag), ByFlag}, nil
+	case server == nil || minorOf(server).AtLeast(own):
+		return Choice{own, ByOwn}, nil
+	case minorOf(server).LessThan(Floor(own)):
+		return Choice{}, &TooOldError{Server: minorOf(server), Floor: Floor(own)}
+	}
+	return Choice{minorOf(server), ByServer}, nil
+}
+
+// OfServer is the version that an API server behaves as, in whatever words it or who offers it says so. It may emulate an older one itself.
+func OfServer(info *apiversion.Info) (*version.Version, error) {
+	if found := numbersOf(info.EmulationMajor, info.EmulationMinor); found != nil {
+		return found, nil
+	}
+	if found, err := version.ParseGeneric(info.GitVersion); err == nil && found.Major() > 0 {
+		return minorOf(found), nil
+	}
+	if found := numbersOf(info.Major, info.Minor); found != nil {
+		return found, nil
+	}
+	return nil, errors.New("it says " + strconv.Quote(shortened(info.GitVersion)))
+}
+
+// numbersOf is a version by its two numbers, behind which there may be more, as in "34+"; nil for none.
+func numbersOf(major, minor string) *version.Version {
+	found, err := version.ParseGeneric(strings.TrimRight(major, "+") + "." + strings.TrimRight(minor, "+"))
+	if err != nil || found.Major() == 0 {
+		return nil
+	}
+	return minorOf(found)
+}
+
+// Flag is the version that --emulated-version has kube's components behave as, nil for none: 1.34 or kube=1.34, among others by commas.
+func Flag(value string) *version.Version {
+	for part := range strings.SplitSeq(value, ",") {
+		component, number, named := strings.Cut(part, "=")
+		if !named {
+			component, number = "kube", part
+		}
+		if found, err := version.ParseGeneric(strings.TrimSpace(number)); err == nil && strings.TrimSpace(component) == "kube" {
+			return minorOf(found)
+		}
+	}
+	return nil
+}
+
+func minorOf(v *version.Version) *version.Version { return version.MajorMinor(v.Major(), v.Minor()) }
+
+// shortened is what is left of a text that may be of any length.
+func shortened(text string) string {
+	const most = 60
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}
