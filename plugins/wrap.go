@@ -57,6 +57,7 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 	guardVictims(sched)
 	followReleases(sched)
 	followPromises(sched)
+	announceNoMembers(sched)
 }
 
 type nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)

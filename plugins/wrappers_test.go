@@ -93,6 +93,7 @@ func TestWrappersOfProfilesLeaveNothingOut(t *testing.T) {
 	wrapped.Check[tieBreaker, framework.Framework](t, wrapped.Left{"it draws no lots between nodes": others("RunScorePlugins")})
 	wrapped.Check[probing, framework.Framework](t, wrapped.Left{"the nodes are narrowed down at PreFilter": others("RunPreFilterPlugins")})
 	wrapped.Check[quiet, framework.Framework](t, wrapped.Left{"it writes no event of a failed attempt": others("EventRecorder")})
+	wrapped.Check[discreet, framework.Framework](t, wrapped.Left{"it says nothing of how long a binding takes": others("WillWaitOnPermit", "RunPreBindPreFlights")})
 	wrapped.Check[quietRecorder, events.EventRecorder](t, nil)
 }
 

@@ -10,8 +10,8 @@ import (
 
 // ourFeatures are the gates whose default differs from kube-scheduler's; --feature-gates still has the last word.
 var ourFeatures = map[featuregate.Feature]bool{
-	// It nominates a pod to its node while it waits in Permit. The nominations of a gang that gives up its places can
-	// outlive it, since they come back with the next update of the pod, and then keep all other gangs out forever.
+	// It nominates a pod to its node while its binding takes time: a write more for each pod with volumes or claims. No member of a gang
+	// is nominated by it where it is on (plugins/announce.go), so that none outlives a place that was given up.
 	features.NominatedNodeNameForExpectation: false,
 }
 
