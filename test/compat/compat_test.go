@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,11 +20,16 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	clients "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/testutil"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/doctor"
+	"g8s.host/gpu-scheduler/pkg/emulation"
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 	"g8s.host/gpu-scheduler/test/clustertest"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -101,19 +107,57 @@ func TestAJobGetsItsCards(t *testing.T) {
 	})
 }
 
+// offer has a node offer two devices of a class, which stands for an extended resource, too, unless that is "".
+func offer(t *testing.T, class, node, resource string) {
+	t.Helper()
+	resources := cluster.Client.ResourceV1()
+	spec := resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + class + `"`}}}}
+	if resource != "" {
+		spec.ExtendedResourceName = &resource
+	}
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node + "-" + class}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: class, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
+	}}
+	_, classErr := resources.DeviceClasses().Create(t.Context(), &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: spec}, metav1.CreateOptions{})
+	_, sliceErr := resources.ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{})
+	if err := errors.Join(classErr, sliceErr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = resources.ResourceSlices().Delete(context.Background(), slice.Name, metav1.DeleteOptions{})
+		_ = resources.DeviceClasses().Delete(context.Background(), class, metav1.DeleteOptions{})
+	})
+}
+
+// awaitBound waits until a pod is bound to a node, and returns it.
+func awaitBound(e *clustertest.Env, name, node string) (bound *corev1.Pod) {
+	e.Helper()
+	e.Eventually("pod "+name+" to be bound to node "+node, func(ctx context.Context) (_ bool, err error) {
+		bound, err = cluster.Client.CoreV1().Pods(e.Namespace).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && bound.Spec.NodeName == node, err
+	})
+	return bound
+}
+
+// awaitDevices sees to it that there is one claim in the namespace, of so many devices for one pod.
+func awaitDevices(e *clustertest.Env, devices int) {
+	e.Helper()
+	claims, err := cluster.Client.ResourceV1().ResourceClaims(e.Namespace).List(e.Context(), metav1.ListOptions{})
+	if err != nil || len(claims.Items) != 1 {
+		e.Fatalf("%d claims were made, want 1 (%v)", len(claims.Items), err)
+	}
+	if status := claims.Items[0].Status; status.Allocation == nil || len(status.Allocation.Devices.Results) != devices || len(status.ReservedFor) != 1 {
+		e.Errorf("the claim has the status %+v, want %d devices for one pod", status, devices)
+	}
+}
+
 // TestAClaimGetsItsDevices has a claim made of its template, given devices of the node that has them, and its pod bound there: newer
 // API servers ask for rights of their own for that.
 func TestAClaimGetsItsDevices(t *testing.T) {
 	e := cluster.NewEnv(t)
 	const driver = "gpu.example.com"
 	node := cluster.Fleet.Groups[0].NamePrefix + "-01"
-	resources := cluster.Client.ResourceV1()
-	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: resourcev1.DeviceClassSpec{
-		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}}},
-	}}
-	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node + "-gpus"}, Spec: resourcev1.ResourceSliceSpec{
-		Driver: driver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
-	}}
+	offer(t, driver, node, "")
 	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "two"}, Spec: resourcev1.ResourceClaimTemplateSpec{
 		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
 			{Name: "gpus", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: driver, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 2}},
@@ -122,27 +166,105 @@ func TestAClaimGetsItsDevices(t *testing.T) {
 	pod := fixture.Pod("claims").Obj()
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimTemplateName: &template.Name}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpus"}}
-	_, classErr := resources.DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{})
-	_, sliceErr := resources.ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{})
-	_, templateErr := resources.ResourceClaimTemplates(e.Namespace).Create(t.Context(), template, metav1.CreateOptions{})
+	_, templateErr := cluster.Client.ResourceV1().ResourceClaimTemplates(e.Namespace).Create(t.Context(), template, metav1.CreateOptions{})
 	_, podErr := cluster.Client.CoreV1().Pods(e.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
-	if err := errors.Join(classErr, sliceErr, templateErr, podErr); err != nil {
+	if err := errors.Join(templateErr, podErr); err != nil {
+		t.Fatal(err)
+	}
+	awaitBound(e, pod.Name, node)
+	awaitDevices(e, 2)
+}
+
+// extendedSince is the version of Kubernetes since which DeviceClasses stand for extended resources without a feature gate.
+var extendedSince = version.MajorMinor(1, 36)
+
+// TestAnExtendedResourceIsAnsweredByDevices has a pod ask for a resource that no node offers, and a DeviceClass stand for it: the scheduler
+// makes the claim itself.
+func TestAnExtendedResourceIsAnsweredByDevices(t *testing.T) {
+	if behaves := schedulerBehavesAs(t); behaves.LessThan(extendedSince) {
+		t.Skipf("the scheduler behaves as Kubernetes %s, where that is an alpha feature", behaves)
+	}
+	e := cluster.NewEnv(t)
+	const resource = "example.com/card"
+	node := cluster.Fleet.Groups[0].NamePrefix + "-02"
+	offer(t, "card.example.com", node, resource)
+	pod := fixture.Pod("extended").Obj()
+	amount := corev1.ResourceList{resource: apiresource.MustParse("2")}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: amount, Limits: amount}
+	if _, err := cluster.Client.CoreV1().Pods(e.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitBound(e, pod.Name, node)
+	awaitDevices(e, 2)
+}
+
+// TestACardIsShared by as many pods as its memory takes.
+func TestACardIsShared(t *testing.T) {
+	e := cluster.NewEnv(t)
+	node := fixture.Node("shared").Pool("shared").SharedGPUs(1, 100).Label(names.LabelMemory, "49Gi").Obj()
+	if _, err := cluster.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = resources.ResourceSlices().Delete(context.Background(), slice.Name, metav1.DeleteOptions{})
-		_ = resources.DeviceClasses().Delete(context.Background(), class.Name, metav1.DeleteOptions{})
+		_ = cluster.Client.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{})
 	})
-	e.Eventually("the pod to be bound to the node with its devices", func(ctx context.Context) (bool, error) {
-		got, err := cluster.Client.CoreV1().Pods(e.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		return err == nil && got.Spec.NodeName == node, err
-	})
-	claims, err := resources.ResourceClaims(e.Namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(claims.Items) != 1 {
-		t.Fatalf("%d claims were made, want 1 (%v)", len(claims.Items), err)
+	for _, name := range []string{"first", "second"} {
+		pod := fixture.Pod(name).SharedGPUs(1, "20Gi").Pool("shared").Obj()
+		if _, err := cluster.Client.CoreV1().Pods(e.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if status := claims.Items[0].Status; status.Allocation == nil || len(status.Allocation.Devices.Results) != 2 || len(status.ReservedFor) != 1 {
-		t.Errorf("the claim has the status %+v, want two devices for one pod", status)
+	first, second := awaitBound(e, "first", node.Name), awaitBound(e, "second", node.Name)
+	if devices := first.Annotations[names.AnnotationGPUDevices]; devices == "" || devices != second.Annotations[names.AnnotationGPUDevices] {
+		t.Errorf("they have the cards %q and %q, want the same", devices, second.Annotations[names.AnnotationGPUDevices])
+	}
+}
+
+// schedulerBehavesAs is the version of Kubernetes that the scheduler says that it behaves as.
+func schedulerBehavesAs(t *testing.T) *version.Version {
+	t.Helper()
+	config := cluster.RESTConfig()
+	config.CAData, config.CAFile, config.Insecure = nil, "", true // it serves a certificate of its own making
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/metrics", cluster.Scheduler.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }() // it was only read
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := testutil.NewMetrics()
+	if err := testutil.ParseMetrics(string(body), &metrics); err != nil {
+		t.Fatal(err)
+	}
+	if samples := metrics["version_info"]; len(samples) == 1 {
+		return version.MustParseGeneric(string(samples[0].Metric["emulation"]))
+	}
+	t.Fatalf("the scheduler says that it behaves as %v", metrics["version_info"])
+	return nil
+}
+
+// TestTheSchedulerBehavesAsItsServer, or as its own version where that is the older one.
+func TestTheSchedulerBehavesAsItsServer(t *testing.T) {
+	found, err := cluster.Client.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := emulation.OfServer(found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := emulation.Choose(emulation.Own(), server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := schedulerBehavesAs(t); !got.EqualTo(want.Version) {
+		t.Errorf("it behaves as %s, want %s", got, want.Version)
 	}
 }
 
