@@ -36,7 +36,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test chaos compat abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
+.PHONY: help build tools monitoring-tools test chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -81,6 +81,9 @@ compat: tools build ## Test against API servers of other versions, COMPAT="1.34 
 	@for version in $(COMPAT); do hack/compat.sh $$version; \
 		echo "testing against Kubernetes $$version" >&2; \
 		go test ./test/compat -count=1 -v -timeout 15m -kubernetes $$version; done
+
+conformance: tools ## Run Kubernetes' own tests of its scheduler with ours and with stock, into docs/benchmarks/conformance.md; CONFORMANCE="-suites scoring" for less
+	nice go run ./test/conformance/run $(CONFORMANCE)
 
 test-upgrade: tools build ## Replace another release by this one, and take it back, under load; 4 minutes. OLD=v0.1.0 names the other, UPGRADE_TEST=-kill kills its programs
 	old=$$(hack/upgrade.sh $(OLD)); BOUNDS=docs go test ./test/upgrade -count=1 -v -timeout 30m -rest 10s -old "$$old" $(UPGRADE_TEST)

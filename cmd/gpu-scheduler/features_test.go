@@ -7,6 +7,8 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
+
+	"g8s.host/gpu-scheduler/plugins"
 )
 
 // TestMain does what main does before it makes the command, or all that main does, with a plugin that blocks.
@@ -22,13 +24,13 @@ func TestMain(m *testing.M) {
 }
 
 func TestFeatureDefaultsAreOurs(t *testing.T) {
-	for feature, want := range ourFeatures {
+	for feature, want := range plugins.FeatureDefaults {
 		if got := utilfeature.DefaultFeatureGate.Enabled(feature); got != want {
 			t.Errorf("%s is %t, want %t", feature, got, want)
 		}
 	}
 	// The last word is the administrator's.
-	for feature, ours := range ourFeatures {
+	for feature, ours := range plugins.FeatureDefaults {
 		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(feature): !ours}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,134 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"g8s.host/gpu-scheduler/test/conformance/ours"
+)
+
+// Whose scheduler tests run with.
+const (
+	Ours  = "ours"
+	Stock = ours.Stock
+)
+
+// Built are the programs of some suites.
+type Built struct {
+	root, module, programs string
+	suites                 []string
+	// Missing are the suites that are not built.
+	Missing []string
+	// Took is for how long each suite ran, with each scheduler, and how long building them took.
+	Took map[string]time.Duration
+}
+
+// Build writes the tests and builds some suites, all where none is named. What is built is the same for both schedulers.
+func Build(ctx context.Context, root string, suites []string) (*Built, error) {
+	b := &Built{root: root, module: filepath.Join(root, "bin/conformance/module"), programs: filepath.Join(root, "bin/conformance/programs")}
+	b.Took = map[string]time.Duration{}
+	find := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
+	find.Dir = root
+	upstream, err := find.Output()
+	if err != nil {
+		return nil, fmt.Errorf("finding the sources of Kubernetes: %w", err)
+	}
+	all, err := Generate(strings.TrimSpace(string(upstream)), root, b.module)
+	if err != nil {
+		return nil, err
+	}
+	if b.suites = suites; len(suites) == 0 {
+		b.suites = all
+	}
+	b.Missing = slices.DeleteFunc(slices.Clone(all), func(suite string) bool { return slices.Contains(b.suites, suite) })
+	args := []string{"test", "-mod=mod", "-c", "-vet=off", "-ldflags=-s -w", "-o", b.programs + "/"}
+	for _, suite := range b.suites {
+		if !slices.Contains(all, suite) {
+			return nil, fmt.Errorf("there is no suite %s, but %s", suite, strings.Join(all, ", "))
+		}
+		args = append(args, "./"+filepath.Join("scheduler", suite))
+	}
+	if err := errors.Join(os.RemoveAll(b.programs), os.MkdirAll(b.programs, 0o755)); err != nil {
+		return nil, err //nolint:wrapcheck // it names the folder
+	}
+	begin := time.Now()
+	build := exec.CommandContext(ctx, "go", args...)
+	build.Dir, build.Env = b.module, append(os.Environ(), "CGO_ENABLED=0") // as make tools builds the API server
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the tests: %w\n%s", err, out)
+	}
+	b.Took["build"] = time.Since(begin)
+	return b, nil
+}
+
+// Run runs the suites, one after the other, with a scheduler. A test that fails and is no known difference is run again, so often.
+func (b *Built) Run(ctx context.Context, scheduler string, known []Difference, again int) (Results, error) {
+	if scheduler == Stock {
+		known = nil
+	}
+	log, err := os.Create(filepath.Join(b.root, "bin/conformance", scheduler+".log"))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file
+	}
+	defer func() { _ = log.Close() }() // what is missing of it fails no run
+	results := Results{}
+	for _, suite := range b.suites {
+		begin := time.Now()
+		if err := b.runSuite(ctx, scheduler, suite, "", results, log); err != nil {
+			return nil, err
+		}
+		for range again {
+			failed := unexpected(results, suite, known)
+			if len(failed) == 0 {
+				break
+			}
+			fmt.Fprintf(os.Stderr, "%s, %s: %s once more\n", scheduler, suite, strings.Join(failed, ", "))
+			if err := b.runSuite(ctx, scheduler, suite, "^("+strings.Join(failed, "|")+")$", results, log); err != nil {
+				return nil, err
+			}
+		}
+		b.Took[scheduler+" "+suite] = time.Since(begin)
+		fmt.Fprintf(os.Stderr, "%s, %s: %d passed, %d failed, in %s\n", scheduler, suite,
+			results.count(suite, pass, true), results.count(suite, fail, true), time.Since(begin).Round(time.Second))
+	}
+	return results, nil
+}
+
+// limit is how long a suite may run.
+const limit = "20m"
+
+// runSuite runs a suite, or those of its tests that match a pattern.
+func (b *Built) runSuite(ctx context.Context, scheduler, suite, pattern string, results Results, log io.Writer) error {
+	folder := filepath.Join(b.module, "scheduler", suite)
+	args := []string{"tool", "test2json", filepath.Join(b.programs, filepath.Base(folder)+".test"), "-test.v=test2json", "-test.timeout=" + limit}
+	if pattern != "" {
+		args = append(args, "-test.run="+pattern)
+	}
+	test := exec.CommandContext(ctx, "go", args...)
+	test.Dir, test.Stderr = folder, log
+	test.Env = append(os.Environ(), ours.Scheduler+"="+scheduler,
+		"PATH="+filepath.Join(b.root, "bin/tools")+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"KUBE_CACHE_MUTATION_DETECTOR=true", // as Kubernetes runs them: who changes what informers share is found out
+	)
+	out, err := test.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("running %s: %w", suite, err)
+	}
+	if err := test.Start(); err != nil {
+		return fmt.Errorf("running %s: %w", suite, err)
+	}
+	readErr := results.Read(suite, io.TeeReader(out, log))
+	var failed *exec.ExitError
+	if err := test.Wait(); err != nil && !errors.As(err, &failed) {
+		return fmt.Errorf("running %s: %w", suite, err)
+	}
+	return readErr
+}

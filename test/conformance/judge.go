@@ -1,0 +1,127 @@
+package conformance
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Difference is a test that passes with stock and fails with ours, for a reason.
+type Difference struct {
+	Suite  string `json:"suite"`
+	Test   string `json:"test"`
+	Reason string `json:"reason"`
+}
+
+//go:embed differences.yaml
+var differences []byte
+
+// Differences are those that are known.
+func Differences() ([]Difference, error) {
+	var known []Difference
+	if err := yaml.UnmarshalStrict(differences, &known); err != nil {
+		return nil, fmt.Errorf("reading the list of differences: %w", err)
+	}
+	for _, d := range known {
+		if d.Suite == "" || d.Test == "" || d.Reason == "" {
+			return nil, fmt.Errorf("the difference %s/%s lacks its suite, its test or its reason", d.Suite, d.Test)
+		}
+	}
+	return known, nil
+}
+
+// Judge says what is wrong: tests that fail and are no known difference, those that are one and pass, and those that were not run. stock is nil
+// where only ours was run. Suites that were not run at all are passed over.
+func Judge(ours, stock Results, known []Difference) []string {
+	var wrong []string
+	ran := map[string]bool{}
+	for test := range ours {
+		ran[test.Suite] = true
+	}
+	expected := map[Test]bool{}
+	for _, d := range known {
+		if !ran[d.Suite] {
+			continue
+		}
+		test := Test{d.Suite, d.Test}
+		switch {
+		case ours[test].Action == "":
+			wrong = append(wrong, fmt.Sprintf("%s: there is no such test any more: take it off the list of differences", test))
+		case ours[test].Action != fail:
+			wrong = append(wrong, fmt.Sprintf("%s: it does not fail any more (%s): take it off the list of differences", test, ours[test].Action))
+		case stock != nil && stock[test].Action != pass:
+			wrong = append(wrong, fmt.Sprintf("%s: it does not pass with stock either, so it is no difference", test))
+		}
+		if ours[test].Action == fail {
+			for _, whole := range wholesOf(test) {
+				expected[whole] = true
+			}
+		}
+	}
+	for test, outcome := range ours {
+		if outcome.Action == fail && !expected[test] && !(test.Name == "" && hasFailed(ours, test.Suite)) {
+			wrong = append(wrong, failure(test, stock))
+		}
+	}
+	for test, outcome := range stock {
+		if ran[test.Suite] && outcome.Action != skip && ours[test].Action == "" {
+			wrong = append(wrong, fmt.Sprintf("%s: stock was asked, and ours was not", test))
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+func failure(test Test, stock Results) string {
+	what := test.String()
+	if test.Name == "" {
+		what += ", after all of its tests have passed"
+	}
+	switch stock[test].Action {
+	case fail:
+		return what + ": it fails, and with stock as well"
+	case "":
+		return what + ": it fails"
+	}
+	return what + ": it fails, and with stock it does not"
+}
+
+// wholesOf are a test, the tests that it is part of, and its suite: they fail with it.
+func wholesOf(test Test) []Test {
+	all := []Test{{test.Suite, ""}}
+	for i, letter := range test.Name {
+		if letter == '/' {
+			all = append(all, Test{test.Suite, test.Name[:i]})
+		}
+	}
+	return append(all, test)
+}
+
+// hasFailed reports whether a test of a suite failed.
+func hasFailed(results Results, suite string) bool {
+	for test, outcome := range results {
+		if test.Suite == suite && test.Name != "" && outcome.Action == fail {
+			return true
+		}
+	}
+	return false
+}
+
+// unexpected are the tests of the top of a suite that failed, and are no known difference, nor have one among their subtests.
+func unexpected(results Results, suite string, known []Difference) []string {
+	var tops []string
+	for test, outcome := range results {
+		if test.Suite != suite || test.Name == "" || outcome.Action != fail {
+			continue
+		}
+		is := slices.ContainsFunc(known, func(d Difference) bool { return slices.Contains(wholesOf(Test{d.Suite, d.Test}), test) })
+		if top, _, _ := strings.Cut(test.Name, "/"); !is && !slices.Contains(tops, top) {
+			tops = append(tops, top)
+		}
+	}
+	slices.Sort(tops)
+	return tops
+}

@@ -1,0 +1,70 @@
+package conformance
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Test is one of a suite, or one of its subtests. A suite as a whole has no name.
+type Test struct{ Suite, Name string }
+
+func (t Test) String() string { return strings.TrimSuffix(t.Suite+"/"+t.Name, "/") }
+
+// Outcome is what became of a test.
+type Outcome struct {
+	// Action is pass, fail or skip.
+	Action string
+	// Said is the last line that a test which was skipped wrote.
+	Said string
+}
+
+const pass, fail, skip = "pass", "fail", "skip"
+
+// Results are what became of tests.
+type Results map[Test]Outcome
+
+// event is a line of what go tool test2json writes.
+type event struct{ Action, Package, Test, Output string }
+
+// Read adds what became of the tests of a run of a suite. What replaces an earlier outcome is a test that was run again.
+func (r Results) Read(suite string, from io.Reader) error {
+	said := map[string]string{}
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) && line == "" {
+			return nil
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("reading what became of %s: %w", suite, err)
+		}
+		var e event
+		if json.Unmarshal([]byte(line), &e) != nil {
+			return fmt.Errorf("reading what became of %s: %q is no event", suite, line)
+		}
+		switch e.Action {
+		case "output":
+			if text := strings.TrimSpace(e.Output); text != "" && !strings.HasPrefix(text, "--- ") && !strings.HasPrefix(text, "=== ") {
+				said[e.Test] = text
+			}
+		case pass, fail:
+			r[Test{suite, e.Test}] = Outcome{Action: e.Action}
+		case skip:
+			r[Test{suite, e.Test}] = Outcome{Action: skip, Said: said[e.Test]}
+		}
+	}
+}
+
+// count counts tests, without the suites as a whole: those of the top alone, or subtests alone.
+func (r Results) count(suite, action string, top bool) (n int) {
+	for test, outcome := range r {
+		if test.Name != "" && (suite == "" || test.Suite == suite) && outcome.Action == action && top != strings.Contains(test.Name, "/") {
+			n++
+		}
+	}
+	return n
+}
