@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"g8s.host/gpu-scheduler/test/abuse"
 	"g8s.host/gpu-scheduler/test/fixture"
@@ -20,8 +21,9 @@ const (
 	watched = 20 * time.Second
 )
 
-// TestACrowdOfOneNamespace has 20,000 pods of one namespace wait whose affinity has as many terms as it may. The pods of others are placed as
-// fast as if those were not there, also while all of them are tried again, and the scheduler rests when nothing changes.
+// TestACrowdOfOneNamespace has 20,000 pods of one namespace wait whose affinity has as many terms as it may, while other pods of that namespace
+// come and go on the nodes for which they wait. The pods of others are placed as fast as if those were not there, and the scheduler rests when
+// nothing changes.
 func TestACrowdOfOneNamespace(t *testing.T) {
 	e := newEnv(t)
 	stop := e.watchOthers()
@@ -36,7 +38,7 @@ func TestACrowdOfOneNamespace(t *testing.T) {
 	e.awaitTried()
 
 	stop = e.watchOthers()
-	e.relabel(rounds(10, 60))
+	e.comeAndGo(rounds(20, 300))
 	beside := stop()
 	e.schedulerIsWell()
 	e.awaitTried()
@@ -65,6 +67,19 @@ func (e *env) makeCrowd(pods int) {
 	}
 	for range together {
 		e.must(<-failed)
+	}
+}
+
+// comeAndGo has so many pods run where the others wait, one after the other.
+func (e *env) comeAndGo(times int) {
+	e.Helper()
+	pods := client.CoreV1().Pods(e.namespace)
+	for i := range times {
+		name := fmt.Sprintf("brief-%d", i)
+		_, err := pods.Create(e.Context(), fixture.Pod(name).Pool("long").GPUs(1).Obj(), metav1.CreateOptions{})
+		e.must(err)
+		e.bound(name)
+		e.must(pods.Delete(e.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))
 	}
 }
 
