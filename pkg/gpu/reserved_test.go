@@ -106,7 +106,9 @@ func TestACardThatIsFullerThanItMayBe(t *testing.T) {
 			t.Errorf("room for %d shares of %d MiB, want none", room, mib)
 		}
 	}
-	used.Remove(&second.Holding)
+	if err := used.Remove(&second.Holding); err != nil {
+		t.Fatal(err)
+	}
 	if _, reason := now.Allocate(&used, share(1, 45428-23034)); !reason.IsZero() {
 		t.Errorf("what one of them leaves: %s", reason.Detail())
 	}

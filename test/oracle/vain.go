@@ -60,6 +60,19 @@ type vain struct {
 }
 
 func (v *vain) apply(event *Event) {
+	v.follow(event)
+	pod, uid := event.Pod, string(event.Pod.UID)
+	if isEvicted(event.Type, pod) && v.of[uid] == nil {
+		v.note(event)
+	}
+	if e := v.of[uid]; e != nil && e.there[uid] && (event.Type == watch.Deleted || finished(pod)) {
+		delete(e.there, uid)
+		e.away = event.Seen
+	}
+}
+
+// follow notes where a pod is to start, starts, or will not.
+func (v *vain) follow(event *Event) {
 	pod, uid := event.Pod, string(event.Pod.UID)
 	switch {
 	case pod.Spec.NodeName == "" && (event.Type == watch.Deleted || pod.DeletionTimestamp != nil):
@@ -69,13 +82,6 @@ func (v *vain) apply(event *Event) {
 	case pod.Spec.NodeName != "" && !v.bound[uid]:
 		v.bound[uid] = true
 		v.startsAt(event, pod.Spec.NodeName, v.kept[uid])
-	}
-	if isEvicted(event.Type, pod) && v.of[uid] == nil {
-		v.note(event)
-	}
-	if e := v.of[uid]; e != nil && e.there[uid] && (event.Type == watch.Deleted || finished(pod)) {
-		delete(e.there, uid)
-		e.away = event.Seen
 	}
 }
 

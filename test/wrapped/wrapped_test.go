@@ -45,7 +45,7 @@ type outer struct {
 
 func (o outer) Len() int { return o.inner.count }
 
-type holding struct{ of store }
+type holding struct{ _ store }
 
 func TestDifferences(t *testing.T) {
 	wrapped := reflect.TypeFor[store]()

@@ -42,7 +42,7 @@ func init() {
 	}
 	for feature, enabled := range plugins.FeatureDefaults {
 		if err := utilfeature.DefaultMutableFeatureGate.OverrideDefault(feature, enabled); err != nil {
-			panic(fmt.Sprintf("setting the default of feature gate %s: %v", feature, err))
+			panic(fmt.Sprintf("setting the default of feature gate %s: %v", feature, err)) //nolint:forbidigo // nothing takes an error from here: the tests begin next
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (d *document) blocks(t *testing.T) []string {
 // command matches what a reader types, and listed an entry of a table or list. They are what blocks may hold several items of.
 var (
 	command = regexp.MustCompile(`^\s*(?:kubectl|gpuctl|helm|make|kubebuilder) `)
-	listed  = regexp.MustCompile("^(?:\\||\\s*(?:[-•]|\\d+\\.) )")
+	listed  = regexp.MustCompile(`^(?:\||\s*(?:[-•]|\d+\.) )`)
 	ruled   = regexp.MustCompile(`^\|[-| :]+\|$`)
 )
 

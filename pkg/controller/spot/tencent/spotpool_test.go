@@ -15,15 +15,15 @@ import (
 // by the same SDK as we do. Only the endpoint is ours.
 
 type SpotpoolSpec struct {
-	SecretId           string   `json:"secretId,omitempty"` //nolint:revive,staticcheck // as published
+	SecretId           string   `json:"secretId,omitempty"` //nolint:revive // as published
 	SecretKey          string   `json:"secretKey,omitempty"`
 	Region             string   `json:"region,omitempty"`
 	AvaliableZone      string   `json:"availabilityZone,omitempty"`
 	InstanceType       string   `json:"instanceType,omitempty"`
-	SubnetId           string   `json:"subnetId,omitempty"` //nolint:revive,staticcheck // as published
-	VpcId              string   `json:"vpcId,omitempty"`    //nolint:revive,staticcheck // as published
-	SecurityGroupId    []string `json:"securityGroupIds,omitempty"`
-	ImageId            string   `json:"imageId,omitempty"` //nolint:revive,staticcheck // as published
+	SubnetId           string   `json:"subnetId,omitempty"`         //nolint:revive // as published
+	VpcId              string   `json:"vpcId,omitempty"`            //nolint:revive // as published
+	SecurityGroupId    []string `json:"securityGroupIds,omitempty"` //nolint:revive // as published
+	ImageId            string   `json:"imageId,omitempty"`          //nolint:revive // as published
 	InstanceChargeType string   `json:"instanceChargeType,omitempty"`
 	Minimum            int32    `json:"minimum,omitempty"`
 	Maximum            int32    `json:"maximum,omitempty"`
@@ -36,8 +36,8 @@ type SpotpoolStatus struct {
 }
 
 type Instances struct {
-	InstanceId string `json:"instanceId,omitempty"` //nolint:revive,staticcheck // as published
-	PublicIp   string `json:"publicIp,omitempty"`   //nolint:revive,staticcheck // as published
+	InstanceId string `json:"instanceId,omitempty"` //nolint:revive // as published
+	PublicIp   string `json:"publicIp,omitempty"`   //nolint:revive // as published
 }
 
 type Spotpool struct {
@@ -48,7 +48,7 @@ type Spotpool struct {
 // SpotpoolReconciler is the published one. endpoint is where the API is.
 type SpotpoolReconciler struct{ endpoint string }
 
-func (r *SpotpoolReconciler) getRunningInstanceIds(spotpool *Spotpool) ([]string, error) { //nolint:revive,staticcheck // as published
+func (r *SpotpoolReconciler) getRunningInstanceIds(spotpool *Spotpool) ([]string, error) { //nolint:revive // as published
 	client, err := r.createCVMClient(spotpool.Spec)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (r *SpotpoolReconciler) terminateInstances(spotpool *Spotpool, count int32)
 	if err != nil {
 		return err
 	}
-	instancesIds := runningInstances[:count] //nolint:revive,staticcheck // as published
+	instancesIds := runningInstances[:count] //nolint:revive // as published
 	request := cvm.NewTerminateInstancesRequest()
 	request.InstanceIds = common.StringPtrs(instancesIds)
 	_, err = client.TerminateInstances(request)
