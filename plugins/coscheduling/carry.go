@@ -27,6 +27,8 @@ const (
 	// writers is how many requests of one gang are under way at a time, and patience how long all may take.
 	writers  = 8
 	patience = 30 * time.Second
+	// foreseeing is how long the API server has to say whether it would bind the members of a gang. What it has not said by then, it allows.
+	foreseeing = 5 * time.Second
 	// again is how long after a write that failed a gang is tried once more, and twice as long each time, up to exhausted.
 	again = time.Second
 	// often is how long that is when the webhook is not believed any more that says it is busy.
@@ -43,13 +45,13 @@ func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemp
 	p.writing.Add(1)
 	go func() {
 		defer p.writing.Add(-1)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
 		logger := klog.Background().WithValues("podGroup", klog.KRef(g.group.Namespace, g.group.Name))
-		if refused := p.foreseeAll(ctx, members, move.to); refused != nil {
+		if refused := p.foreseeAll(members, move.to); refused != nil {
 			p.standsBack(g, move, preemptor, refused)
 			return
 		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
 		isRefusal := p.refusalFor(g)
 		err := p.askAll(ctx, move.victims, isRefusal)
 		if err == nil {

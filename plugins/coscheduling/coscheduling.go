@@ -75,6 +75,7 @@ type Plugin struct {
 	// framework, and what follows, are those of all profiles.
 	framework   Framework
 	foresee     func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
+	foreseeing  time.Duration
 	departures  *departures
 	notices     *notices
 	resumptions *resumptions
@@ -181,7 +182,7 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	plugin := &Plugin{
 		args: args, handle: handle, groups: groups, pools: pools, pods: pods.GetIndexer(), nodes: factory.Core().V1().Nodes().Lister(),
 		finished: finished, cards: deps.Ledger, reservations: deps.Reservations, promises: deps.Promises, quotas: deps.Quotas, now: deps.Now, replay: deps.Replay, effort: searchBudget, budgets: factory.Policy().V1().PodDisruptionBudgets().Lister(),
-		framework: deps.Framework, foresee: deps.Foresee, departures: shared.departures, notices: shared.notices, resumptions: shared.resumptions, turns: shared.turns,
+		framework: deps.Framework, foresee: deps.Foresee, foreseeing: foreseeing, departures: shared.departures, notices: shared.notices, resumptions: shared.resumptions, turns: shared.turns,
 	}
 	if plugin.now == nil {
 		plugin.now = time.Now

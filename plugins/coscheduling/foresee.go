@@ -39,7 +39,11 @@ func (p *Plugin) foreseeOne(ctx context.Context, pod *corev1.Pod, node string) *
 }
 
 // foreseeAll returns one of some members that would be refused the place it is to go to, nil for none. Without it the others would not start.
-func (p *Plugin) foreseeAll(ctx context.Context, members []*corev1.Pod, to map[types.UID]string) *foreseen {
+// All of them together have foreseeing for an answer, and the evictions that follow have a time of their own: a slow webhook would use up theirs
+// for a large gang, each time.
+func (p *Plugin) foreseeAll(members []*corev1.Pod, to map[types.UID]string) *foreseen {
+	ctx, cancel := context.WithTimeout(context.Background(), p.foreseeing)
+	defer cancel()
 	var refused *foreseen
 	err := p.each(ctx, members, func(ctx context.Context, pod *corev1.Pod) error {
 		if one := p.foreseeOne(ctx, pod, to[pod.UID]); one != nil {

@@ -2,9 +2,12 @@ package coscheduling
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -12,7 +15,7 @@ import (
 
 // refuses has the API server foresee that it binds no pod of a name, and returns how often it was asked.
 func (l *lab) refuses(name string) (asked *atomic.Int64) {
-	asked = &atomic.Int64{}
+	asked, l.foreseeing = &atomic.Int64{}, foreseeing
 	l.foresee = func(_ context.Context, _ kubernetes.Interface, pod *corev1.Pod, node string) string {
 		if asked.Add(1); node == "" {
 			l.Errorf("%s is asked about for no node", pod.Name)
@@ -57,6 +60,38 @@ func TestNobodyLeavesForAGangOfWhichOneWouldBeRefused(t *testing.T) {
 	*now = now.Add(2 * exhausted)
 	if _, evicted, nominated := l.refuse(first); len(evicted) != 2 || len(nominated) != 2 {
 		t.Errorf("%v are evicted when nothing refuses any more, and nominated %v", evicted, nominated)
+	}
+}
+
+// TestAPlaceThatIsNotAnsweredForHoldsNoGangBack: an API server that does not say whether it would bind the members is waited for once, for all of
+// them together, and then the pods leave.
+func TestAPlaceThatIsNotAnsweredForHoldsNoGangBack(t *testing.T) {
+	const members = 40 // more than are asked for at a time
+	l := newLab(t, members)
+	l.answers()
+	l.foreseeing = 50 * time.Millisecond
+	l.group("g", map[string]any{"minMember": int64(members)})
+	var first *corev1.Pod
+	for i := range members {
+		l.running(i, fmt.Sprint("low-", i), i+1, ofPriority(-1))
+		first = l.member(fmt.Sprint("m", i))
+	}
+	var deadlines sync.Map
+	l.foresee = func(ctx context.Context, _ kubernetes.Interface, _ *corev1.Pod, _ string) string {
+		deadline, bounded := ctx.Deadline()
+		deadlines.Store(deadline, bounded)
+		<-ctx.Done()
+		return ""
+	}
+	if _, evicted, _ := l.refuse(first); len(evicted) != members {
+		t.Errorf("%d pods leave, want %d", len(evicted), members)
+	}
+	count := 0
+	for range deadlines.Range {
+		count++
+	}
+	if count != 1 {
+		t.Errorf("the members have %d deadlines, want one for all", count)
 	}
 }
 
