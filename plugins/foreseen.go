@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
-// errForeseen has nobody leave for a pod.
+// errForeseen keeps all pods where they are that were to leave for another one.
 var errForeseen = errors.New("no pod leaves for one whose binding would be refused")
 
 // questions are asked once for each decision that pods leave for another one, and not for each of those that leave.

@@ -19,8 +19,8 @@ import (
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// beginPolitely has kube-scheduler's own preemption tell those first that ask for time to save their work, as Coscheduling does, and evict
-// nobody for a pod whose binding would be refused.
+// beginPolitely has kube-scheduler's own preemption give notice to pods that ask for time to save their work, as Coscheduling does, and evict no
+// pod for one whose binding would be refused.
 func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
 	evict := own.Evaluator.PreemptPod
 	var foreseen questions

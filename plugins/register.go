@@ -66,8 +66,8 @@ var withdrawn = map[string]string{
 	"CapacityScheduling": "take it out of the profile: GPUQuotas guarantee GPUs to namespaces and let them borrow (docs/quotas.md)",
 }
 
-// refuse has a profile that enables a withdrawn plugin say so. kube-scheduler alone would say that a plugin of that name does not exist.
-func refuse(name, instead string) frameworkruntime.PluginFactory {
+// withdrawnPlugin has a profile that enables a withdrawn plugin say so. kube-scheduler alone would say that a plugin of that name does not exist.
+func withdrawnPlugin(name, instead string) frameworkruntime.PluginFactory {
 	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return nil, errors.New(name + " is not part of gpu-scheduler any more: " + instead)
 	}
@@ -108,7 +108,7 @@ func Registry(deps Dependencies) frameworkruntime.Registry {
 		noderesourcetopology.Name: noderesourcetopology.New,
 	}
 	for name, instead := range withdrawn {
-		registry[name] = refuse(name, instead)
+		registry[name] = withdrawnPlugin(name, instead)
 	}
 	return registry
 }

@@ -72,8 +72,8 @@ func (q *orderedQueue) Delete(pod *corev1.Pod) {
 	q.SchedulingQueue.Delete(pod)
 }
 
-// AddNominatedPod implements fwk.PodNominator. kube-scheduler clears what a refused pod is nominated to by a nomination to the node "". Its
-// queue enters the pod into that node's list, and goes through the list each time: with 20,000 pods that wait, a sixth of what attempts cost.
+// AddNominatedPod implements fwk.PodNominator. kube-scheduler clears the nomination of a refused pod by nominating it to the node "". Its queue
+// keeps a list of the pods of that node, too, and goes through it each time: each attempt would cost more with each pod that waits.
 func (q *orderedQueue) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, to *fwk.NominatingInfo) {
 	if to.Mode() == fwk.ModeOverride && to.NominatedNodeName == "" {
 		q.DeleteNominatedPodIfExists(pod.GetPod())

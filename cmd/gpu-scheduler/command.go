@@ -88,7 +88,7 @@ func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option
 	}
 	ctx, stop := context.WithCancel(signals.SetupSignalHandler())
 	defer stop()
-	if err := usualAsking.emulate(ctx, stop, o); err != nil {
+	if err := usualAsking.emulateServer(ctx, stop, o); err != nil {
 		return err
 	}
 	flush, err := own.trace(ctx)

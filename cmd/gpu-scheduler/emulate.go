@@ -38,11 +38,11 @@ var usualAsking = asking{patience: 10 * time.Second, request: 3 * time.Second, e
 // errUntold says that an API server has a version, and does not tell it: to ask again is in vain.
 var errUntold = errors.New("the API server does not tell its version")
 
-// emulate has the scheduler behave as the version of Kubernetes that its API server behaves as, where that is older than its own: what
+// emulateServer has the scheduler behave as the version of Kubernetes that its API server behaves as, where that is older than its own: what
 // is newer would wait for kinds that are not served. --emulated-version has the last word. It is called before feature gates are read.
 // Where the server does not answer, the scheduler begins with its own version, waits for the server as it does for all else, and ends if
 // it has to be another one, to begin again: by stop.
-func (a asking) emulate(ctx context.Context, stop func(), o *options.Options) error {
+func (a asking) emulateServer(ctx context.Context, stop func(), o *options.Options) error {
 	logger := klog.FromContext(ctx)
 	effective := o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent)
 	own := effective.BinaryVersion()
@@ -54,7 +54,7 @@ func (a asking) emulate(ctx context.Context, stop func(), o *options.Options) er
 	if err != nil {
 		return nil //nolint:nilerr // the set-up that follows says what is wrong with it
 	}
-	found, err := a.insist(ctx, server)
+	found, err := a.askUntilAnswered(ctx, server)
 	choice, tooOld := emulation.Choose(own, found, nil)
 	if tooOld != nil {
 		return tooOld //nolint:wrapcheck // it says all there is
@@ -67,7 +67,7 @@ func (a asking) emulate(ctx context.Context, stop func(), o *options.Options) er
 	}
 	logger.Info("Behaving as a version of Kubernetes", "version", choice.Version, "by", choice.By, "apiServer", found)
 	if err != nil && !errors.Is(err, errUntold) {
-		go a.watch(ctx, stop, server, own)
+		go a.restartAsServer(ctx, stop, server, own)
 	}
 	return nil
 }
@@ -90,12 +90,12 @@ func behaveAs(o *options.Options, v *version.Version) error {
 // ask asks an API server for the version that it behaves as.
 type ask func(context.Context) (*version.Version, error)
 
-// insist asks until there is an answer, while there is patience.
-func (a asking) insist(ctx context.Context, server ask) (*version.Version, error) {
+// askUntilAnswered asks until there is an answer, while there is patience.
+func (a asking) askUntilAnswered(ctx context.Context, server ask) (*version.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
 	for told := false; ; told = true {
-		found, err := a.once(ctx, server)
+		found, err := a.askOnce(ctx, server)
 		if err == nil || errors.Is(err, errUntold) {
 			return found, err
 		}
@@ -110,14 +110,14 @@ func (a asking) insist(ctx context.Context, server ask) (*version.Version, error
 	}
 }
 
-func (a asking) once(ctx context.Context, server ask) (*version.Version, error) {
+func (a asking) askOnce(ctx context.Context, server ask) (*version.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.request)
 	defer cancel()
 	return server(ctx)
 }
 
-// watch asks a server that did not answer in time until it does, and ends a scheduler that has begun as another version than it is to.
-func (a asking) watch(ctx context.Context, stop func(), server ask, own *version.Version) {
+// restartAsServer asks a server that did not answer in time until it does, and ends a scheduler that has begun as another version than it is to.
+func (a asking) restartAsServer(ctx context.Context, stop func(), server ask, own *version.Version) {
 	logger := klog.FromContext(ctx)
 	for {
 		select {
@@ -125,7 +125,7 @@ func (a asking) watch(ctx context.Context, stop func(), server ask, own *version
 			return
 		case <-time.After(a.later):
 		}
-		found, err := a.once(ctx, server)
+		found, err := a.askOnce(ctx, server)
 		if errors.Is(err, errUntold) {
 			logger.Info("The version of the API server is not known", "err", err)
 			return

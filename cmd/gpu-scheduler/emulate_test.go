@@ -134,7 +134,7 @@ func TestTheSchedulerBehavesAsItsServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := serveVersion(t, tc.answers...)
 			o := optionsOf(t, server.URL, tc.flags...)
-			err := tc.asks.emulate(t.Context(), func() {}, o)
+			err := tc.asks.emulateServer(t.Context(), func() {}, o)
 			if tc.fail != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fail) {
 					t.Errorf("got %v, want an error with %q", err, tc.fail)
@@ -175,7 +175,7 @@ func TestWhatBecomesOfASchedulerThatBeganWithoutItsServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			ended := false
-			steadyAsking.watch(t.Context(), func() { ended = true }, ask, version.MustParseSemantic("1.35.4"))
+			steadyAsking.restartAsServer(t.Context(), func() { ended = true }, ask, version.MustParseSemantic("1.35.4"))
 			if ended != want || server.asked.Load() != 3 {
 				t.Errorf("it ends: %v, want %v; the server was asked %d times", ended, want, server.asked.Load())
 			}
@@ -194,7 +194,7 @@ func TestAServerThatComesLateIsAsked(t *testing.T) {
 		fails(http.StatusServiceUnavailable)(w, r)
 	})
 	o, ended := optionsOf(t, server.URL), make(chan struct{})
-	if err := quickAsking.emulate(t.Context(), func() { close(ended) }, o); err != nil {
+	if err := quickAsking.emulateServer(t.Context(), func() { close(ended) }, o); err != nil {
 		t.Fatal(err)
 	}
 	if got := o.ComponentGlobalsRegistry.EffectiveVersionFor("kube").EmulationVersion().String(); got != "1.35" {
@@ -221,7 +221,7 @@ func TestTheServerIsThatOfTheConfiguration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := optionsOf(t, "")
 			o.ConfigFile, o.Deprecated.Kubeconfig = tc.config, tc.kubeconfig
-			if err := steadyAsking.emulate(t.Context(), func() {}, o); err != nil {
+			if err := steadyAsking.emulateServer(t.Context(), func() {}, o); err != nil {
 				t.Fatal(err)
 			}
 			if got := o.ComponentGlobalsRegistry.EffectiveVersionFor("kube").EmulationVersion().String(); got != tc.want {
@@ -244,7 +244,7 @@ func write(t *testing.T, text string) string {
 func TestAMetricSaysWhatTheSchedulerBehavesAs(t *testing.T) {
 	defer compatversion.ResetCompatVersionInfoMetric()
 	o := optionsOf(t, serveVersion(t, is("v1.34.4")).URL)
-	if err := steadyAsking.emulate(t.Context(), func() {}, o); err != nil {
+	if err := steadyAsking.emulateServer(t.Context(), func() {}, o); err != nil {
 		t.Fatal(err)
 	}
 	o.ComponentGlobalsRegistry.AddMetrics()

@@ -10,17 +10,17 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// emulation says which version of Kubernetes the scheduler of this release behaves as, with an API server of a version.
-func (f *Installation) emulation(server *version.Version, text phrase.Text) Check {
+// checkEmulation says which version of Kubernetes the scheduler of this release behaves as, with an API server of a version.
+func (f *Installation) checkEmulation(server *version.Version, text phrase.Text) Check {
 	const name = "Kubernetes"
 	var flag *version.Version
 	if scheduler := f.workload(names.SchedulerName); scheduler != nil {
 		flag = emulation.Flag(strings.Join(scheduler.values("--emulated-version"), ","))
 	}
-	choice, err := emulation.Choose(emulation.Own(), server, flag)
+	choice, err := emulation.Choose(emulation.OwnVersion(), server, flag)
 	switch {
 	case err != nil:
-		return Check{Name: name, Status: Failed, Text: phrase.Of("%s, and the scheduler needs %s or newer", text, emulation.Floor(emulation.Own()).String()),
+		return Check{Name: name, Status: Failed, Text: phrase.Of("%s, and the scheduler needs %s or newer", text, emulation.Floor(emulation.OwnVersion()).String()),
 			Advice: phrase.Of("upgrade the cluster first")}
 	case choice.Version.GreaterThan(server):
 		return Check{Name: name, Status: Warning, Text: phrase.Of("%s, and --emulated-version has the scheduler behave as %s", text, choice.Version.String()),

@@ -11,7 +11,7 @@ import (
 )
 
 func TestWhatTheSchedulerBehavesAs(t *testing.T) {
-	own := emulation.Own()
+	own := emulation.OwnVersion()
 	server := func(v *version.Version) string { return "v" + v.String() + ".3" }
 	tests := map[string]struct {
 		server  string

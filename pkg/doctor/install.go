@@ -188,7 +188,7 @@ func (f *Installation) release() Check {
 		return Check{Name: name, Status: Warning, Text: phrase.Of("%s, and %s is the newest that was tested", text, newestTested),
 			Advice: phrase.Of("try it on a cluster that is nobody's first, or see whether there is a newer release of gpu-scheduler")}
 	}
-	return f.emulation(serves, text)
+	return f.checkEmulation(serves, text)
 }
 
 func (f *Installation) policyAPI() Check {

@@ -13,8 +13,10 @@ import (
 	baseversion "k8s.io/component-base/version"
 )
 
-// Own is the version of Kubernetes that this release is built from.
-func Own() *version.Version { return version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion) }
+// OwnVersion is the version of Kubernetes that this release is built from.
+func OwnVersion() *version.Version {
+	return version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion)
+}
 
 // By is what decided.
 type By string

@@ -100,7 +100,7 @@ func TestFlag(t *testing.T) {
 
 // TestTheFloorIsThatOfKubernetes asks Kubernetes' own rule on both sides of ours.
 func TestTheFloorIsThatOfKubernetes(t *testing.T) {
-	floor := Floor(Own())
+	floor := Floor(OwnVersion())
 	effective := compatibility.DefaultBuildEffectiveVersion()
 	for emulated, valid := range map[*version.Version]bool{floor: true, floor.SubtractMinor(1): false} {
 		effective.SetEmulationVersion(emulated)
@@ -117,7 +117,7 @@ func TestOwnIsWhatIsLinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`\tk8s\.io/kubernetes v(\d+\.\d+)\.`).FindSubmatch(module)
-	if found == nil || string(found[1]) != Own().String() {
-		t.Errorf("the release is of %s, and go.mod has %s", Own(), found)
+	if found == nil || string(found[1]) != OwnVersion().String() {
+		t.Errorf("the release is of %s, and go.mod has %s", OwnVersion(), found)
 	}
 }

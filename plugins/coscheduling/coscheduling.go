@@ -126,7 +126,7 @@ type Dependencies struct {
 	Replay bool
 	// Framework makes values of the framework. Without it places that others are to leave for a gang are not tried before.
 	Framework Framework
-	// Foresee asks the API server whether it would bind a pod to a node, and returns in what words it would refuse, "" for nothing. nil asks nobody.
+	// Foresee asks the API server whether it would bind a pod to a node, and returns in what words it would refuse, "" if it would not. nil: it is not asked.
 	Foresee func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
 }
 

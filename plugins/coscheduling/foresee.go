@@ -18,8 +18,8 @@ type foreseen struct {
 // Error implements error.
 func (f *foreseen) Error() string { return f.words }
 
-// WouldBeRefused reports whether the API server would refuse to bind a pod to a node for which others are to leave. As if it had been refused
-// there, it evicts nothing for a while, and says why.
+// WouldBeRefused reports whether the API server would refuse to bind a pod to a node that others are to leave. The pod then evicts nothing for a
+// while and says why, as if it had been refused there.
 func (p *Plugin) WouldBeRefused(ctx context.Context, pod *corev1.Pod, node string) bool {
 	refused := p.foreseeOne(ctx, pod, node)
 	if refused != nil {
@@ -57,7 +57,7 @@ func (p *Plugin) foreseeAll(members []*corev1.Pod, to map[types.UID]string) *for
 	return nil
 }
 
-// standsBack has nobody leave for a gang of which a member would be refused its place. One of its members is tried, and says so.
+// standsBack has no pod leave for a gang when a member would be refused its place. One member is tried again, and says so.
 func (p *Plugin) standsBack(g gang, move *clearance, preemptor *corev1.Pod, refused *foreseen) {
 	p.departures.end(move.victims, func(types.UID) bool { return false }, p.now())
 	if move.told != nil {

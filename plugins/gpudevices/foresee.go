@@ -14,7 +14,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// foreseeWithin is how long the API server has to say what it would say. Without an answer it is as if nobody had asked.
+// foreseeWithin is how long the API server has to say what it would say. What it has not said by then, it allows.
 const foreseeWithin = 5 * time.Second
 
 // Foresee asks the API server whether it would bind a pod to a node, and returns in what words it would refuse, "" where it would not or does not
@@ -24,12 +24,12 @@ func (d *Dependencies) Foresee(ctx context.Context, client kubernetes.Interface,
 	ctx, cancel := context.WithTimeout(ctx, foreseeWithin)
 	defer cancel()
 	binding := bindingOf(pod, node, d.leadership())
-	return foreseen(client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
+	return readRefusal(client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
 }
 
-// foreseen reads the answer to a Binding that was tried. A refusal is one that says something of the pod and its node: not that another
-// scheduler leads, that the pod is not free to be bound, that nobody answers, or that a webhook knows no such question.
-func foreseen(err error) (words string) {
+// readRefusal reads the answer to a Binding that was tried. A refusal is one that says something of the pod and its node: not that another
+// scheduler leads, that the pod is not free to be bound, that there is no answer, or that a webhook knows no dry run.
+func readRefusal(err error) (words string) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || RefusedByFence(err.Error()) {
 		return ""

@@ -259,7 +259,7 @@ func TestTheSchedulerBehavesAsItsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := emulation.Choose(emulation.Own(), server, nil)
+	want, err := emulation.Choose(emulation.OwnVersion(), server, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

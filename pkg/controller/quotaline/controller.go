@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.List(ctx, &quotas, client.InNamespace(request.Name)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the quotas of namespace %s: %w", request.Name, err)
 	}
-	jobs, gangs, err := r.gangs(ctx, request.Name, quotas.Items)
+	jobs, gangs, err := r.listGangs(ctx, request.Name, quotas.Items)
 	if err != nil || len(gangs) == 0 {
 		return ctrl.Result{}, err
 	}
@@ -128,8 +128,8 @@ type member struct {
 	held  bool
 }
 
-// gangs returns the gangs of a namespace that wait for pods, and their Jobs by name.
-func (r *Reconciler) gangs(ctx context.Context, namespace string, quotas []corev1.ResourceQuota) (map[string]*batchv1.Job, []quota.Gang, error) {
+// listGangs returns the gangs of a namespace that wait for pods, and their Jobs by name.
+func (r *Reconciler) listGangs(ctx context.Context, namespace string, quotas []corev1.ResourceQuota) (map[string]*batchv1.Job, []quota.Gang, error) {
 	var list batchv1.JobList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing the jobs of namespace %s: %w", namespace, err)
@@ -141,7 +141,7 @@ func (r *Reconciler) gangs(ctx context.Context, namespace string, quotas []corev
 		if !isGang(job) || !held && jobplan.StateOf(job) != jobplan.StateActive {
 			continue
 		}
-		one, err := r.member(ctx, job, held)
+		one, err := r.readMember(ctx, job, held)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -188,9 +188,9 @@ func (r *Reconciler) rulesOf(ctx context.Context, namespace, group string, membe
 func inLine(group string, members []*member, of rules) (out []*member) {
 	if !of.severalOwners {
 		for _, one := range members {
-			one.limit(of.least)
+			one.limitPods(of.least)
 		}
-		return slices.DeleteFunc(members, func(one *member) bool { return !one.waits() })
+		return slices.DeleteFunc(members, func(one *member) bool { return !one.isWaiting() })
 	}
 	slices.SortFunc(members, func(a, b *member) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Job, b.Job)) })
 	left, all := of.least, int64(0)
@@ -204,24 +204,24 @@ func inLine(group string, members []*member, of rules) (out []*member) {
 			left -= one.Needs
 		}
 	}
-	if !slices.ContainsFunc(members, (*member).waits) {
+	if !slices.ContainsFunc(members, (*member).isWaiting) {
 		return nil
 	}
 	return members
 }
 
-// limit has a Job need as many pods as its gang does to start.
-func (m *member) limit(least int64) {
+// limitPods has a Job need as many pods as its gang does to start.
+func (m *member) limitPods(least int64) {
 	if m.Short = least > m.Needs; least > 0 && !m.Short {
 		m.Needs = least
 	}
 }
 
-// waits reports whether a Job has to do with the line.
-func (m *member) waits() bool { return m.held || m.Pods < m.Needs || m.Short && !m.Begun }
+// isWaiting reports whether a Job has to do with the line.
+func (m *member) isWaiting() bool { return m.held || m.Pods < m.Needs || m.Short && !m.Begun }
 
-// member reads a Job as its quotas see it.
-func (r *Reconciler) member(ctx context.Context, job *batchv1.Job, held bool) (*member, error) {
+// readMember reads a Job as its quotas see it.
+func (r *Reconciler) readMember(ctx context.Context, job *batchv1.Job, held bool) (*member, error) {
 	out := &member{job: job, held: held, group: job.Spec.Template.Labels[g8s.LabelPodGroup], Gang: quota.Gang{
 		Job: job.Name, Rank: rankOf(job), Created: job.CreationTimestamp.Time, Needs: int64(ptr.Deref(job.Spec.Parallelism, 1)),
 		Pod: &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec},

@@ -302,13 +302,13 @@ func (t *Ties) some(equals []fwk.NodeInfo, suits func(fwk.NodeInfo) bool) []fwk.
 // left out, whether nodes are named one zone after the other or in turn, as it would be by every tenth name where there are five zones in turn.
 func strideOver(places int) int {
 	step := int(math.Round(float64(places) / math.Phi))
-	for !coprime(step, places) {
+	for !areCoprime(step, places) {
 		step++
 	}
 	return step
 }
 
-func coprime(a, b int) bool {
+func areCoprime(a, b int) bool {
 	for b != 0 {
 		a, b = b, a%b
 	}
