@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -46,8 +47,19 @@ type hunt struct {
 	// rehearsals are those for the field that was looked in last, and why is what a plan was refused for last.
 	rehearsals rehearsals
 	why        string
-	// of is a fingerprint of the members that it is for.
-	of uint64
+	// of is a fingerprint of the members that it is for, and began when the first search of this kind did.
+	of    uint64
+	began time.Time
+	// cut says that plans were refused until no more were tried, so that the next search goes on with the nodes that are not barred.
+	cut bool
+}
+
+// newHunt knows the nodes that members cannot go to, nil for none.
+func newHunt(of uint64, began time.Time, barred []sets.Set[string]) *hunt {
+	return &hunt{
+		of: of, began: began, barred: barred, looked: sets.New[string](), reach: map[string]int{},
+		barren: barrens{names: sets.New[string]()}, rehearsals: rehearsals{price: rehearsedSteps},
+	}
 }
 
 // bars are the nodes that members cannot go to, by role: those that are known already, with some more.
@@ -116,6 +128,7 @@ func (q *plea) decide(ctx context.Context, h *hunt, best *found) *clearance {
 	move, refused := best.passing(ctx, &h.rehearsals, best.units, best.plan)
 	q.left, h.why = best.left, cmp.Or(refused, h.why)
 	if h.rehearsals.over {
+		h.cut = h.cut || h.rehearsals.cut
 		h.looked.Insert(best.field.key)
 		h.rehearsals = rehearsals{price: rehearsedSteps}
 	}
@@ -275,22 +288,30 @@ func (q *plea) costOf(units []int) (cost nodeToll) {
 	return cost
 }
 
-// huntOf is what is kept of the search for who leaves for some members of a gang.
-func (p *places) huntOf(g gang, of uint64) *hunt {
+// huntOf is what is kept of the search for who leaves for some members of a gang. What keeps members from nodes changes, so that it is not kept for
+// longer than mostVain.
+func (p *places) huntOf(g gang, of uint64, now time.Time) *hunt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.record(g)
-	if r.hunt == nil || r.hunt.of != of {
-		r.hunt = &hunt{of: of, looked: sets.New[string](), reach: map[string]int{}, barren: barrens{names: sets.New[string]()}, rehearsals: rehearsals{price: rehearsedSteps}}
+	if r.hunt == nil || r.hunt.of != of || now.Sub(r.hunt.began) > mostVain {
+		r.hunt = newHunt(of, now, nil)
 	}
 	return r.hunt
 }
 
-// endHunt has the next search for a gang begin anew.
+// endHunt has the next search for a gang begin anew. If plans were refused until no more were tried, the next ones are for other nodes: the same
+// would be refused each time.
 func (p *places) endHunt(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r, ok := p.gangs[g]; ok {
+	r, ok := p.gangs[g]
+	if !ok || r.hunt == nil {
+		return
+	}
+	if r.hunt.cut {
+		r.hunt = newHunt(r.hunt.of, r.hunt.began, r.hunt.barred)
+	} else {
 		r.hunt = nil
 	}
 }

@@ -87,10 +87,14 @@ func (p *Plugin) replays() bool { return p.replay || p.now().IsZero() }
 
 // look returns what makes room for a gang, nil if nothing does, and why that is. done says that all was looked at that may be.
 func (q *plea) look(ctx context.Context) (move *clearance, why string, done bool) {
-	if q.census.only == nil && q.pods() > fewPods {
-		h := q.places.huntOf(q.own, fingerprint(q.everybody()))
-		q.barred = h.bars(q.barred)
-		if move, why, done = q.hunts(ctx, h); done {
+	var kept *hunt
+	if q.census.only == nil {
+		kept = q.places.huntOf(q.own, fingerprint(q.everybody()), q.Plugin.now())
+		q.barred = kept.bars(q.barred)
+	}
+	if kept != nil && q.pods() > fewPods {
+		if move, why, done = q.hunts(ctx, kept); done {
+			kept.cut = kept.cut && move == nil
 			q.places.endHunt(q.own)
 		}
 		return move, why, done
@@ -104,7 +108,12 @@ func (q *plea) look(ctx context.Context) (move *clearance, why string, done bool
 	}
 	q.crowd, q.budget = q.census.gather(), fewEfforts*q.budget
 	q.left = q.budget
-	move, why = q.passing(ctx, &rehearsals{}, nil, nil)
+	var r rehearsals
+	move, why = q.passing(ctx, &r, nil, nil)
+	if kept != nil {
+		kept.cut = r.cut && move == nil
+		q.places.endHunt(q.own)
+	}
 	if move == nil && q.left < 0 {
 		q.places.pause(q.own, q.Plugin.now().Add(exhausted))
 	}
@@ -116,8 +125,8 @@ type rehearsals struct {
 	plans, spreads int
 	// price is how many steps of a search one of a rehearsal takes, 0 where they do not count.
 	price int
-	// over says that no more plans are tried.
-	over bool
+	// over says that no more plans are tried, and cut that there may be others, for nodes that were not refused.
+	over, cut bool
 }
 
 // count notes what a plan was refused for.
@@ -127,7 +136,8 @@ func (r *rehearsals) count(refused *veto) {
 	} else {
 		r.plans++
 	}
-	r.over = refused.nodes == nil || r.plans == mostRehearsals || r.spreads == mostSpreads
+	r.cut = refused.nodes != nil && (r.plans == mostRehearsals || r.spreads == mostSpreads)
+	r.over = refused.nodes == nil || r.cut
 }
 
 // passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for. The first is one that was found, if

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -337,5 +338,41 @@ func TestMembersThatSayMuchCostARehearsalMuch(t *testing.T) {
 	}
 	if part, refused := r.partOf(l.member("n"), 0); part != nil || refused != nil {
 		t.Errorf("%v, %v of one more", part, refused)
+	}
+}
+
+// TestRefusedNodesDoNotEndTheSearch: another plugin refuses the nodes that cost the least, as where a volume is elsewhere, and more of them than plans
+// are tried at a time. The gang has pods of other nodes leave after some searches, in a small pool and in a large one.
+func TestRefusedNodesDoNotEndTheSearch(t *testing.T) {
+	const rack = 20
+	for _, nodes := range []int{200, 400} {
+		for _, how := range []string{"", "required=rack", "preferred=rack", "required=rack;segment=8"} {
+			t.Run(fmt.Sprint(nodes, how), func(t *testing.T) {
+				l := smallJobs(t, nodes, rack)
+				now := noon
+				l.now = func() time.Time { return now }
+				refused := map[string]bool{}
+				for node := range 5 * rack {
+					refused[l.infos[node].Node().Name] = true
+				}
+				l.among(&filters{at: func(_ *corev1.Pod, on fwk.NodeInfo) *fwk.Status {
+					if refused[on.Node().Name] {
+						return fwk.NewStatus(fwk.Unschedulable, "not here")
+					}
+					return nil
+				}})
+				first := l.largeGang(16, how)
+				var evicted []string
+				attempts := 0
+				for ; attempts < 30 && len(evicted) == 0; attempts++ {
+					cs, _, _ := l.aim(first)
+					_, evicted = l.postFilter(cs, first)
+					now = now.Add(2 * exhausted)
+				}
+				if len(evicted) != 128 || isOnOneOf(evicted[0], 5*rack) {
+					t.Errorf("%d pods leave after %d searches, want 128 of nodes that are not refused: %v", len(evicted), attempts, evicted)
+				}
+			})
+		}
 	}
 }
