@@ -20,7 +20,20 @@ type cardQueue struct {
 	queue.SchedulingQueue
 	quotas *follow.Quotas
 	// first tells of a pod whether it is the one of its gang that is tried.
-	first func(*corev1.Pod) bool
+	first    func(*corev1.Pod) bool
+	confined *confined
+}
+
+// AddUnschedulableIfNotPresent implements queue.SchedulingQueue.
+func (q cardQueue) AddUnschedulableIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
+	q.confined.note(info)
+	return q.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
+}
+
+// Delete implements queue.SchedulingQueue.
+func (q cardQueue) Delete(pod *corev1.Pod) {
+	q.SchedulingQueue.Delete(pod)
+	q.confined.forget(pod.UID)
 }
 
 // MoveAllToActiveOrBackoffQueue implements queue.SchedulingQueue. kube-scheduler calls it after an event has reached its cache. GPUQuotas
@@ -33,13 +46,18 @@ func (q cardQueue) MoveAllToActiveOrBackoffQueue(
 			q.quotas.Tell(pod)
 		}
 	}
-	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, preCheck)
+	q.tell(logger, event, before, after, preCheck)
 	if renamed(before, after) {
-		q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, before, nil, preCheck)
+		q.tell(logger, framework.EventAssignedPodDelete, before, nil, preCheck)
 	}
 	if kept := freed(before, after); kept != nil {
 		q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, keeperGone, nil, nil, func(pod *corev1.Pod) bool { return kept(pod) && q.first(pod) })
 	}
+}
+
+// tell has the pods hear of an event that it may be news to.
+func (q cardQueue) tell(logger klog.Logger, event fwk.ClusterEvent, before, after any, preCheck queue.PreEnqueueCheck) {
+	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, q.confined.reachedBy(event, before, after, preCheck))
 }
 
 // quotasOf are those of a scheduler, nil for none.

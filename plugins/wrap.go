@@ -45,7 +45,7 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 		watchRevision(sched, &options.Attempts.Seen)
 	}
 	sched.FailureHandler = heedRefusals(quietly(sched.FailureHandler, clock.RealClock{}))
-	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue, quotasOf(sched), firstOfGangs(sched)}
+	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue, quotasOf(sched), firstOfGangs(sched), confinedOf(sched)}
 	sched.NextPod = takeOver(inTurns(turns, sched.NextPod, func(next nextPod) nextPod {
 		return throttled(told(next, options.Loop), options.Gate)
 	}), sched)

@@ -65,8 +65,7 @@ func TestWrappersOfTheQueueLeaveNothingOut(t *testing.T) {
 		loop:    {"Run", "Close"},
 		status:  {"PatchPodStatus"},
 		"it is no event of a pod on a node": {
-			"Add", "Update", "Delete", "Pop", "Done", "Activate", "AddUnschedulableIfNotPresent",
-			"AddNominatedPod", "UpdateNominatedPod", "DeleteNominatedPodIfExists",
+			"Add", "Update", "Pop", "Done", "Activate", "AddNominatedPod", "UpdateNominatedPod", "DeleteNominatedPodIfExists",
 		},
 		"kube-scheduler calls it only with its queueing hints off, which ours rely on": {"AssignedPodAdded", "AssignedPodUpdated"},
 	})

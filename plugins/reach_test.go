@@ -1,0 +1,107 @@
+package plugins_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	schedulernames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/plugins"
+	"g8s.host/gpu-scheduler/plugins/gpufilter"
+	"g8s.host/gpu-scheduler/plugins/gpuquota"
+	"g8s.host/gpu-scheduler/test/fixture"
+	"g8s.host/gpu-scheduler/test/upstream"
+)
+
+// TestReach has an event on a node go to the pods that could go there, and to those that something else than nodes keeps waiting. Those that
+// hear of a pod that leaves are tried again, as NodeResourcesFit has them whatever node it is.
+func TestReach(t *testing.T) {
+	node := func(change func(*corev1.Node)) *corev1.Node {
+		n := fixture.Node("n").Pool("a").GPUs(4, "T4").Obj()
+		change(n)
+		return n
+	}
+	same := func(*corev1.Node) {}
+	gone := fixture.Pod("gone").GPUs(1).Obj()
+	gone.Spec.NodeName = "n"
+	left := func(q queueOf) { q.move(framework.EventAssignedPodDelete, gone, nil) }
+	fit := schedulernames.NodeResourcesFit
+	tests := map[string]struct {
+		pod  *corev1.Pod
+		by   []string
+		tell func(queueOf)
+		want bool
+	}{
+		"a pod leaves the node":                      {fixture.Pod("w").Pool("a").GPUs(4).Obj(), []string{fit, gpufilter.Name}, left, true},
+		"a pod leaves a node of another pool":        {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit}, left, false},
+		"a pod leaves a node with too few GPUs":      {fixture.Pod("w").Pool("a").GPUs(5).Obj(), []string{fit}, left, false},
+		"a pod without a pool":                       {fixture.Pod("w").GPUs(4).Obj(), []string{fit}, left, true},
+		"a pod that something else has rejected too": {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit, gpuquota.Name}, left, true},
+		"a pod leaves a node that is not known": {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit}, func(q queueOf) {
+			other := gone.DeepCopy()
+			other.Spec.NodeName = "other"
+			q.move(framework.EventAssignedPodDelete, other, nil)
+		}, true},
+		"a pod leaves the node that it was nominated to": {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit}, func(q queueOf) {
+			nominated := gone.DeepCopy()
+			nominated.Spec.NodeName, nominated.Status.NominatedNodeName = "", "n"
+			q.move(framework.EventAssignedPodDelete, nominated, nil)
+		}, false},
+		"a node gets more GPUs than it had": {fixture.Pod("w").Pool("a").GPUs(5).Obj(), []string{fit}, func(q queueOf) {
+			q.move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, node(same), node(func(n *corev1.Node) {
+				n.Status.Allocatable[names.ResourceGPU] = resource.MustParse("8")
+			}))
+		}, true},
+		"a node comes into the pool": {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{schedulernames.NodeAffinity}, func(q queueOf) {
+			q.move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}, node(same), node(func(n *corev1.Node) {
+				n.Labels[names.LabelPool] = "b"
+			}))
+		}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, node(same))
+			plugins.Wrap(c.scheduler, plugins.Options{})
+			test.pod.Spec.SchedulerName = names.SchedulerName
+			upstream.Add(c.scheduler.SchedulingQueue, test.pod)
+			upstream.TurnAway(t, c.scheduler.SchedulingQueue, 1, test.by...)
+			test.tell(queueOf{c})
+			if got := len(c.scheduler.SchedulingQueue.UnschedulablePods()) == 0; got != test.want {
+				t.Errorf("tried again: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// queueOf is the queue of a cluster.
+type queueOf struct{ *cluster }
+
+// move tells the queue of an event, as kube-scheduler does.
+func (q queueOf) move(event fwk.ClusterEvent, before, after any) {
+	q.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(klog.Background(), event, before, after, nil)
+}
+
+// BenchmarkReach is what it takes to tell 20,000 waiting pods that one has left a node to which they cannot go.
+func BenchmarkReach(b *testing.B) {
+	c := newCluster(b, fixture.Node("n").Pool("a").GPUs(1, "T4").Obj())
+	plugins.Wrap(c.scheduler, plugins.Options{})
+	q := c.scheduler.SchedulingQueue
+	const waiting = 20_000
+	for i := range waiting {
+		pod := fixture.Pod(fmt.Sprint("w", i)).Pool("a").GPUs(2).Obj()
+		pod.Spec.SchedulerName = names.SchedulerName
+		upstream.Add(q, pod)
+	}
+	upstream.TurnAway(b, q, waiting, gpufilter.Name, schedulernames.NodeAffinity)
+	gone := fixture.Pod("gone").GPUs(1).Obj()
+	gone.Spec.NodeName = "n"
+	for b.Loop() {
+		q.MoveAllToActiveOrBackoffQueue(klog.Background(), framework.EventAssignedPodDelete, gone, nil, nil)
+	}
+}
