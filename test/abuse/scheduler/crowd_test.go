@@ -19,6 +19,9 @@ const (
 	mostAtRest, mostLonger = 0.05, 2
 	// watched is how long that is looked at.
 	watched = 20 * time.Second
+	// mostOfACrowd is what the scheduler may hold then, in MiB: of 20,000 pods of 100 terms each 35 KiB, and as much again before they are
+	// collected. It is what its Deployment gives it.
+	mostOfACrowd = 2048
 )
 
 // TestACrowdOfOneNamespace has 20,000 pods of one namespace wait whose affinity has as many terms as it may, while other pods of that namespace
@@ -44,11 +47,8 @@ func TestACrowdOfOneNamespace(t *testing.T) {
 	stop = e.watchOthers()
 	e.deleteBrief(rounds(40, 200))
 	beside := stop()
-	e.schedulerIsWell()
+	e.schedulerHolds(mostOfACrowd)
 	e.awaitTried()
-	if rest := e.usage(watched); rest > mostAtRest && abuse.All() {
-		e.Errorf("the scheduler takes %.3f of a core at rest, want at most %.2f", rest, mostAtRest)
-	}
 	if limit := mostLonger * percentile(idle, 99); percentile(beside, 99) > limit && abuse.All() {
 		e.Errorf("the pods of others wait %s (p99), want at most %s, twice as long as on an idle cluster", percentile(beside, 99), limit)
 	}
@@ -83,10 +83,10 @@ func (e *env) deleteBrief(pods int) {
 	}
 }
 
-// awaitTried waits until the scheduler has been at rest for some time, which it is when it has tried all.
+// awaitTried waits until the scheduler is at rest, which it is when it has tried all, and until kube-scheduler tries each again, after 5 minutes.
 func (e *env) awaitTried() {
 	e.Helper()
-	for deadline := time.Now().Add(5 * patience); e.usage(5*time.Second) > 2*mostAtRest; {
+	for deadline := time.Now().Add(5 * patience); e.usage(watched/2) > mostAtRest; {
 		if time.Now().After(deadline) {
 			e.Fatalf("the scheduler does not come to rest in %s", 5*patience)
 		}

@@ -196,6 +196,12 @@ func (e *env) placeOne(ctx context.Context, name string) (time.Duration, error) 
 // schedulerIsWell checks that the process lives, and what it has held at most.
 func (e *env) schedulerIsWell() {
 	e.Helper()
+	e.schedulerHolds(mostMemory)
+}
+
+// schedulerHolds checks that the process lives, and that it has never held more MiB than that.
+func (e *env) schedulerHolds(most int) {
+	e.Helper()
 	select {
 	case <-scheduler.Done():
 		e.Fatalf("the scheduler has ended: %v\n%s", scheduler.Wait(), scheduler.LogTail())
@@ -211,8 +217,8 @@ func (e *env) schedulerIsWell() {
 		kib, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "kB")))
 		e.must(err)
 		e.Logf("the scheduler has held %d MiB at most", kib/1024)
-		if kib/1024 > mostMemory {
-			e.Errorf("the scheduler has held %d MiB, want at most %d", kib/1024, mostMemory)
+		if kib/1024 > most {
+			e.Errorf("the scheduler has held %d MiB, want at most %d", kib/1024, most)
 		}
 		return
 	}
