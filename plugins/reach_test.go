@@ -15,6 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 	"g8s.host/gpu-scheduler/plugins/gpuquota"
+	"g8s.host/gpu-scheduler/plugins/gpuscore"
 	"g8s.host/gpu-scheduler/test/fixture"
 	"g8s.host/gpu-scheduler/test/upstream"
 )
@@ -53,6 +54,11 @@ func TestReach(t *testing.T) {
 			nominated.Spec.NodeName, nominated.Status.NominatedNodeName = "", "n"
 			q.move(framework.EventAssignedPodDelete, nominated, nil)
 		}, false},
+		"a pod leaves a node, and its nomination to another": {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit}, func(q queueOf) {
+			both := gone.DeepCopy()
+			both.Status.NominatedNodeName = "other"
+			q.move(framework.EventAssignedPodDelete, both, nil)
+		}, true},
 		"a node gets more GPUs than it had": {fixture.Pod("w").Pool("a").GPUs(5).Obj(), []string{fit}, func(q queueOf) {
 			q.move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, node(same), node(func(n *corev1.Node) {
 				n.Status.Allocatable[names.ResourceGPU] = resource.MustParse("8")
@@ -87,8 +93,14 @@ func (q queueOf) move(event fwk.ClusterEvent, before, after any) {
 	q.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(klog.Background(), event, before, after, nil)
 }
 
-// BenchmarkReach is what it takes to tell 20,000 waiting pods that one has left a node to which they cannot go.
+// BenchmarkReach measures how long it takes to tell 20,000 waiting pods that one has left a node to which they cannot go: those that plugins of
+// nodes alone have rejected, and those of which the plugins are asked, as another one has rejected them too.
 func BenchmarkReach(b *testing.B) {
+	b.Run("confined", func(b *testing.B) { benchmarkReach(b, gpufilter.Name, schedulernames.NodeAffinity) })
+	b.Run("asked", func(b *testing.B) { benchmarkReach(b, gpufilter.Name, schedulernames.NodeAffinity, gpuscore.Name) })
+}
+
+func benchmarkReach(b *testing.B, rejectors ...string) {
 	c := newCluster(b, fixture.Node("n").Pool("a").GPUs(1, "T4").Obj())
 	plugins.Wrap(c.scheduler, plugins.Options{})
 	q := c.scheduler.SchedulingQueue
@@ -98,7 +110,7 @@ func BenchmarkReach(b *testing.B) {
 		pod.Spec.SchedulerName = names.SchedulerName
 		upstream.Add(q, pod)
 	}
-	upstream.TurnAway(b, q, waiting, gpufilter.Name, schedulernames.NodeAffinity)
+	upstream.TurnAway(b, q, waiting, rejectors...)
 	gone := fixture.Pod("gone").GPUs(1).Obj()
 	gone.Spec.NodeName = "n"
 	for b.Loop() {

@@ -26,14 +26,14 @@ type cardQueue struct {
 
 // AddUnschedulableIfNotPresent implements queue.SchedulingQueue.
 func (q cardQueue) AddUnschedulableIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
-	q.confined.note(info)
+	q.confined.recordRejection(info)
 	return q.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
 }
 
 // Delete implements queue.SchedulingQueue.
 func (q cardQueue) Delete(pod *corev1.Pod) {
 	q.SchedulingQueue.Delete(pod)
-	q.confined.forget(pod.UID)
+	q.confined.forgetPod(pod.UID)
 }
 
 // MoveAllToActiveOrBackoffQueue implements queue.SchedulingQueue. kube-scheduler calls it after an event has reached its cache. GPUQuotas
@@ -46,17 +46,17 @@ func (q cardQueue) MoveAllToActiveOrBackoffQueue(
 			q.quotas.Tell(pod)
 		}
 	}
-	q.tell(logger, event, before, after, preCheck)
+	q.moveReached(logger, event, before, after, preCheck)
 	if renamed(before, after) {
-		q.tell(logger, framework.EventAssignedPodDelete, before, nil, preCheck)
+		q.moveReached(logger, framework.EventAssignedPodDelete, before, nil, preCheck)
 	}
 	if kept := freed(before, after); kept != nil {
 		q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, keeperGone, nil, nil, func(pod *corev1.Pod) bool { return kept(pod) && q.first(pod) })
 	}
 }
 
-// tell has the pods hear of an event that it may be news to.
-func (q cardQueue) tell(logger klog.Logger, event fwk.ClusterEvent, before, after any, preCheck queue.PreEnqueueCheck) {
+// moveReached moves the pods that an event on a node can reach.
+func (q cardQueue) moveReached(logger klog.Logger, event fwk.ClusterEvent, before, after any, preCheck queue.PreEnqueueCheck) {
 	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, q.confined.reachedBy(event, before, after, preCheck))
 }
 
