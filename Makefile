@@ -8,7 +8,7 @@ BINARIES   := gpu-agent gpu-scheduler gpuctl gpuctl-server gpu-sandbox gpu-probe
 DEMO       := gpu-scheduler gpuctl gpu-sandbox gpu-controller gpu-ledger
 REGISTRY   ?= registry.example.com/g8s
 # The versions of Kubernetes, beside the sandbox's own, that make compat tests against: folders of hack/tools/compat.
-COMPAT     ?= 1.34 1.36 1.37
+COMPAT     ?= 1.34 1.35 1.36
 # The release that make test-upgrade upgrades from. There is no tag yet: this is the last state before the day of v0.1.0, and has
 # neither chart, ledger, SpotPools nor reservations. Afterwards it is the last release's tag.
 OLD        ?= 589efc7c4d1c7d664a49c81b7339ef516eef8196
@@ -77,7 +77,7 @@ chaos: tools build ## Kill and stop the leading scheduler 20 times each while it
 	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 5 -losses 5 -without-policies
 	BOUNDS=docs go test ./test/integration/shipped -count=1 -v -timeout 30m
 
-compat: tools build ## Test against API servers of other versions, COMPAT="1.34 1.36 1.37"; the first time half an hour to build each
+compat: tools build ## Test against API servers of other versions, COMPAT="1.34 1.35 1.36"; the first time half an hour to build each
 	@for version in $(COMPAT); do hack/compat.sh $$version; \
 		echo "testing against Kubernetes $$version" >&2; \
 		go test ./test/compat -count=1 -v -timeout 15m -kubernetes $$version; done

@@ -20,13 +20,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/httpstream/wsstream"
 	remotecommandconsts "k8s.io/apimachinery/pkg/util/remotecommand"
 	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/client-go/rest"
-	clientremote "k8s.io/client-go/tools/remotecommand"
-	"k8s.io/kubelet/pkg/cri/streaming/remotecommand"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
@@ -35,7 +33,7 @@ import (
 type programStreams struct {
 	in          io.Reader
 	out, errOut io.Writer
-	sizes       <-chan clientremote.TerminalSize
+	sizes       <-chan remotecommand.TerminalSize
 }
 
 // oneJob is an API server with one job of one pod, and the kubelet that runs the job's program for who attaches to it.
@@ -195,7 +193,7 @@ type attacher struct {
 
 // AttachContainer implements remotecommand.Attacher.
 func (a *attacher) AttachContainer(
-	_ context.Context, _ string, _ types.UID, _ string, in io.Reader, out, errOut io.WriteCloser, _ bool, sizes <-chan clientremote.TerminalSize,
+	_ context.Context, _, _, _ string, in io.Reader, out, errOut io.WriteCloser, _ bool, sizes <-chan remotecommand.TerminalSize,
 ) error {
 	code := a.program(programStreams{in: in, out: out, errOut: errOut, sizes: sizes})
 	if code < 0 {

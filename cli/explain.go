@@ -57,7 +57,7 @@ func runExplain(io IOStreams, path string) error {
 		if f.Required {
 			required = phrase.Of(", required").In(language)
 		}
-		fmt.Fprintf(io.Out, "  %s  <%s%s>\n%s", name, f.TypeIn(language), required, wrapped(language.Words(f.Doc), "      "))
+		fmt.Fprintf(io.Out, "  %s  <%s%s>\n%s", name, f.TypeIn(language), required, wrapText(language.Words(f.Doc), "      "))
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func explainField(io IOStreams, kind workload.Kind, field workload.Field) error 
 	if field.Example != "" {
 		explained(io, phrase.Of("EXAMPLE"), field.Example)
 	}
-	fmt.Fprintf(io.Out, "\n%s", wrapped(language.Words(field.Doc), ""))
+	fmt.Fprintf(io.Out, "\n%s", wrapText(language.Words(field.Doc), ""))
 	if field.Section {
 		return nil
 	}
@@ -107,4 +107,4 @@ func explainField(io IOStreams, kind workload.Kind, field workload.Field) error 
 const textWidth = 96
 
 // wrapped breaks text into lines with an indent.
-func wrapped(text, indent string) string { return wrap(indent+text, textWidth, len(indent)) + "\n" }
+func wrapText(text, indent string) string { return wrap(indent+text, textWidth, len(indent)) + "\n" }

@@ -113,7 +113,7 @@ func TestTheQueueInChinese(t *testing.T) {
 // TestDoctorInChinese: checks are told in Chinese, their statuses as everywhere, and programs read what they always have.
 func TestDoctorInChinese(t *testing.T) {
 	var facts doctor.Facts
-	facts.Namespace, facts.Server = "team", "v1.35.4"
+	facts.Namespace, facts.Server = "team", "v1.37.2"
 	facts.Hide(snapshot.PartNodes)
 	checks := doctor.Examine(facts)
 	streams, out, _ := chinese()
@@ -121,7 +121,7 @@ func TestDoctorInChinese(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"ok       API server：有应答，版本 v1.35.4\n", "failed   调度器：此集群从未有过 gpu-scheduler 担任 leader，因此不会放置任务\n",
+		"ok       API server：有应答，版本 v1.37.2\n", "failed   调度器：此集群从未有过 gpu-scheduler 担任 leader，因此不会放置任务\n",
 		"unknown  GPU 健康：你无权读取节点\n", "         -> 请管理员运行 gpuctl doctor\n",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -143,7 +143,7 @@ func TestDoctorInChinese(t *testing.T) {
 		}
 		said[language] = out.String()
 	}
-	if said[phrase.English] != said[phrase.Chinese] || !strings.Contains(said[phrase.English], `"text": "it answers, version v1.35.4"`) {
+	if said[phrase.English] != said[phrase.Chinese] || !strings.Contains(said[phrase.English], `"text": "it answers, version v1.37.2"`) {
 		t.Errorf("programs read\n%sand\n%s", said[phrase.English], said[phrase.Chinese])
 	}
 }

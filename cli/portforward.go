@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
@@ -119,7 +119,7 @@ func (o *portForwardOptions) forward(ctx context.Context, client kubernetes.Inte
 		return phrase.Errorf("connecting to pod %s: %w", f.where.pod, err)
 	}
 	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.NewOnAddresses(dialer, []string{o.address}, f.ports, stop, ready, f.out, o.factory.IO.ErrOut)
+	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{o.address}, f.ports, stop, ready, f.out, o.factory.IO.ErrOut)
 	if err != nil {
 		return usagef("forwarding ports: %w", err)
 	}
@@ -148,10 +148,10 @@ func newDialer(config *rest.Config, address *url.URL) (httpstream.Dialer, error)
 	if err != nil {
 		return nil, err
 	}
-	plain := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, address)
-	socket, err := portforward.NewSPDYOverWebsocketDialer(address, config)
+	plain := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, address)
+	socket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(address, config)
 	if err != nil {
 		return nil, err
 	}
-	return portforward.NewFallbackDialer(socket, plain, isNoWebSocket), nil
+	return portforward.NewFallbackDialerForStreaming(socket, plain, isNoWebSocket), nil
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"g8s.host/gpu-scheduler/pkg/inventory"
 	"g8s.host/gpu-scheduler/pkg/phrase"
@@ -194,7 +195,32 @@ func newExecutor(config *rest.Config, address *url.URL) (remotecommand.Executor,
 	if err != nil {
 		return nil, err
 	}
-	return remotecommand.NewFallbackExecutor(socket, spdy, isNoWebSocket)
+	e := &executor{}
+	e.Executor, err = remotecommand.NewFallbackExecutor(socket, spdy, func(err error) bool {
+		var upgrade *httpstream.UpgradeFailureError
+		if errors.As(err, &upgrade) {
+			_ = errors.As(upgrade.Cause, &e.refused)
+		}
+		return isNoWebSocket(err)
+	})
+	return e, err
+}
+
+// executor gives a refusal as the API server did. By SPDY, which is tried after a refusal too, as some roles allow only that, client-go gives
+// no more than its words.
+type executor struct {
+	remotecommand.Executor
+	// refused is what WebSocket was refused with, nil for nothing.
+	refused *apierrors.StatusError
+}
+
+// StreamWithContext implements remotecommand.Executor.
+func (e *executor) StreamWithContext(ctx context.Context, options remotecommand.StreamOptions) error {
+	err := e.Executor.StreamWithContext(ctx, options)
+	if err != nil && e.refused != nil && e.refused.ErrStatus.Message != "" && strings.Contains(err.Error(), e.refused.ErrStatus.Message) {
+		return e.refused
+	}
+	return err //nolint:wrapcheck // as client-go gives it
 }
 
 func isNoWebSocket(err error) bool {

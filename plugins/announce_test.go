@@ -29,10 +29,12 @@ import (
 // slowBinding is a plugin that has something to do before a pod is bound, and fails.
 type slowBinding struct{}
 
+var _ fwk.PreBindPlugin = slowBinding{}
+
 func (slowBinding) Name() string { return "SlowBinding" }
 
-func (slowBinding) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
-	return nil
+func (slowBinding) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	return nil, nil
 }
 
 func (slowBinding) PreBind(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {

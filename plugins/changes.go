@@ -19,7 +19,7 @@ import (
 func followChanges(sched *scheduler.Scheduler) {
 	changes, schedule := &cycle.Changes{}, sched.SchedulePod
 	sched.Cache = &changingCache{Cache: sched.Cache, changes: changes}
-	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		cycle.Follow(cs, changes)
 		return schedule(ctx, profile, cs, pod)
 	}
@@ -60,6 +60,14 @@ func (c *changingCache) ForgetPod(logger klog.Logger, pod *corev1.Pod) error {
 	return c.Cache.ForgetPod(logger, pod)
 }
 
+// RemoveAssumedPod implements cache.Cache: a pod that is deleted while it is being bound gives its place back at once.
+func (c *changingCache) RemoveAssumedPod(logger klog.Logger, pod *corev1.Pod) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notePod(pod)
+	return c.Cache.RemoveAssumedPod(logger, pod)
+}
+
 // AddPod implements cache.Cache.
 func (c *changingCache) AddPod(logger klog.Logger, pod *corev1.Pod) error {
 	c.mu.Lock()
@@ -86,19 +94,19 @@ func (c *changingCache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 }
 
 // AddNode implements cache.Cache.
-func (c *changingCache) AddNode(logger klog.Logger, node *corev1.Node) *framework.NodeInfo {
+func (c *changingCache) AddNode(logger klog.Logger, node *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes.Note(node.Name)
-	return c.Cache.AddNode(logger, node)
+	c.Cache.AddNode(logger, node)
 }
 
 // UpdateNode implements cache.Cache.
-func (c *changingCache) UpdateNode(logger klog.Logger, before, node *corev1.Node) *framework.NodeInfo {
+func (c *changingCache) UpdateNode(logger klog.Logger, before, node *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes.Note(node.Name)
-	return c.Cache.UpdateNode(logger, before, node)
+	c.Cache.UpdateNode(logger, before, node)
 }
 
 // RemoveNode implements cache.Cache.

@@ -22,7 +22,7 @@ func TestNoChangeOfANodeGoesUnnoted(t *testing.T) {
 	metrics.Register() // which a cache reports to
 	logger, r := klog.Background(), rand.New(rand.NewPCG(1, 1))
 	changes := &cycle.Changes{}
-	c := &changingCache{Cache: cache.New(t.Context(), 0, nil), changes: changes}
+	c := &changingCache{Cache: cache.New(t.Context(), nil, false, false), changes: changes}
 	snapshot := cache.NewEmptySnapshot()
 	known, present := map[string]int64{}, map[string]*corev1.Node{}
 	var pods, assumed []*corev1.Pod

@@ -17,8 +17,8 @@ var (
 const ManyNodes = manyNodes
 
 // TakeTurns has the namespaces of a scheduler take turns by a clock of the test.
-func TakeTurns(sched *scheduler.Scheduler, now func() time.Time) nextPod {
+func TakeTurns(sched *scheduler.Scheduler, now func() time.Time) nextEntity {
 	t := turnsOf(sched)
 	t.now = now
-	return inTurns(t, sched.NextPod, func(next nextPod) nextPod { return next })
+	return inTurns(t, sched.NextEntity, func(next nextEntity) nextEntity { return next })
 }

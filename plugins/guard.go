@@ -1,11 +1,14 @@
 package plugins
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
@@ -19,25 +22,25 @@ func guardVictims(sched *scheduler.Scheduler) {
 }
 
 func guardProfile(profile framework.Framework) {
-	preemption, gangs := preemptionsOf(profile)
-	if preemption == nil || gangs == nil {
+	own, gangs := preemptionsOf(profile)
+	if own == nil || gangs == nil {
 		return
 	}
-	preemption.IsEligiblePod = func(_ fwk.NodeInfo, victim fwk.PodInfo, preemptor *corev1.Pod) bool {
-		return gangs.MayEvict(victim.GetPod(), preemptor)
+	own.IsEligiblePod = func(_ fwk.NodeInfo, victim preemption.Victim, preemptor *corev1.Pod) bool {
+		return !slices.ContainsFunc(victim.Pods(), func(pod fwk.PodInfo) bool { return !gangs.MayEvict(pod.GetPod(), preemptor) })
 	}
-	beginPolitely(preemption, gangs)
+	beginPolitely(own, gangs)
 }
 
 // preemptionsOf are the two of a profile, nil for one that it does not have.
-func preemptionsOf(profile framework.Framework) (preemption *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
+func preemptionsOf(profile framework.Framework) (own *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
 	for _, plugin := range profile.EnqueueExtensions() {
 		switch plugin := plugin.(type) {
 		case *defaultpreemption.DefaultPreemption:
-			preemption = plugin
+			own = plugin
 		case *coscheduling.Plugin:
 			gangs = plugin
 		}
 	}
-	return preemption, gangs
+	return own, gangs
 }

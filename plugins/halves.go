@@ -1,6 +1,8 @@
 package plugins
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
@@ -10,9 +12,9 @@ import (
 // stands may not change while it is in there, or the queue is out of order for good.
 func queueAnew(waiting queue.SchedulingQueue, pods []*corev1.Pod) {
 	for _, pod := range pods {
-		if _, known := waiting.GetPod(pod.Name, pod.Namespace); known {
-			waiting.Delete(pod)
-			waiting.Add(klog.Background(), pod)
+		if _, known := waiting.GetPod(pod.Name, pod.Namespace, pod.Spec.SchedulingGroup); known {
+			waiting.Delete(klog.Background(), pod)
+			waiting.Add(context.Background(), pod)
 		}
 	}
 }

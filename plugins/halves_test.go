@@ -52,7 +52,7 @@ func TestANewLeaderCompletesHalvesFirst(t *testing.T) {
 
 	var got []string
 	for range 4 {
-		got = append(got, upstream.Take(t, c.scheduler.NextPod).Pod().Name)
+		got = append(got, upstream.Take(t, c.scheduler.NextEntity).Pod().Name)
 	}
 	if want := []string{"higher", "half-1", "half-2", "single"}; !slices.Equal(got, want) {
 		t.Errorf("they are tried in the order %s, want %s", strings.Join(got, ", "), strings.Join(want, ", "))

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	listersv1 "k8s.io/client-go/listers/core/v1"
 	componentmetrics "k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
@@ -22,28 +23,42 @@ import (
 // beginPolitely has kube-scheduler's own preemption give notice to pods that ask for time to save their work, as Coscheduling does, and evict no
 // pod for one whose binding would be refused.
 func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
-	evict := own.Evaluator.PreemptPod
+	evict := own.Executor.PreemptPod
 	var foreseen questions
-	own.Evaluator.PreemptPod = func(ctx context.Context, on preemption.Candidate, preemptor, victim *corev1.Pod, plugin string) error {
+	own.Executor.PreemptPod = func(ctx context.Context, on preemption.Candidate, by preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error) {
+		if by.Type() != string(fwk.PodKeyType) { // a PodGroup of Kubernetes, of which Coscheduling knows nothing
+			return evict(ctx, on, by, victim, plugin)
+		}
+		preemptor := by.Pods()[by.GetName()]
 		if foreseen.ask(on, func() bool { return gangs.WouldBeRefused(ctx, preemptor, on.Name()) }) {
-			return errForeseen
+			return false, errForeseen
 		}
 		if stays, err := gangs.Tell(ctx, preemptor, victim, on.Victims().Pods); stays || err != nil {
-			return err
+			return false, err
 		}
-		err := evict(ctx, on, preemptor, victim, plugin)
+		inMemory, err := evict(ctx, on, named{by, preemptor}, victim, plugin)
 		if err == nil {
 			gangs.CountEviction()
 		}
 		if err == nil && isGone(own.Evaluator.PodLister, victim) {
 			own.Evaluator.Handler.Activate(klog.FromContext(ctx), map[string]*corev1.Pod{preemptor.Name: preemptor})
 		}
-		return err
+		return inMemory, err
 	}
 	own.Evaluator.Interface = patient{Interface: own.Evaluator.Interface, gangs: gangs}
 	countOnce()
 	gangs.OnEvictions(func(count int) { victims.own.Observe(float64(count)) })
 }
+
+// named is a pod that others leave for. kube-scheduler hands a type of its own to the recorder of events instead, which knows only those of the
+// API, so that the event of the pod that leaves would not say for which one.
+type named struct {
+	preemption.ExecutorPreemptor
+	pod *corev1.Pod
+}
+
+// Obj implements preemption.ExecutorPreemptor.
+func (n named) Obj() runtime.Object { return n.pod }
 
 // isGone reports whether the informers know already that a victim has left. The queue was told then, perhaps while it held the preemptor
 // back for its preemption to end: kube-scheduler relies on an eviction to be followed by news of it, and of who was gone before there is
@@ -101,9 +116,9 @@ func (p patient) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Pod
 
 // takeOver has a scheduler that begins to lead go on with what the one before it has told pods, and complete the gangs that it left half
 // placed before it begins others: only who leads asks for a pod.
-func takeOver(next nextPod, sched *scheduler.Scheduler) nextPod {
+func takeOver(next nextEntity, sched *scheduler.Scheduler) nextEntity {
 	var took bool // one loop asks
-	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		if !took {
 			took = true
 			for name, profile := range sched.Profiles {

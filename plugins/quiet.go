@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -41,13 +42,18 @@ type quiet struct {
 }
 
 // EventRecorder implements fwk.Handle.
-func (q quiet) EventRecorder() events.EventRecorder {
+func (q quiet) EventRecorder() events.EventRecorderLogger {
 	return quietRecorder{q.Framework.EventRecorder(), q.limits}
 }
 
 type quietRecorder struct {
-	events.EventRecorder
+	events.EventRecorderLogger
 	limits *eventLimits
+}
+
+// WithLogger implements events.EventRecorderLogger.
+func (r quietRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+	return quietRecorder{r.EventRecorderLogger.WithLogger(logger), r.limits}
 }
 
 // Eventf implements events.EventRecorder.
@@ -55,7 +61,7 @@ func (r quietRecorder) Eventf(regarding, related runtime.Object, kind, reason, a
 	if pod, ok := regarding.(*corev1.Pod); ok && !r.limits.allow(pod.UID) {
 		return
 	}
-	r.EventRecorder.Eventf(regarding, related, kind, reason, action, note, args...)
+	r.EventRecorderLogger.Eventf(regarding, related, kind, reason, action, note, args...)
 }
 
 // eventLimits are the limits of each pod. They may be used by many goroutines.

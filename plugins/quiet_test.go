@@ -19,10 +19,10 @@ import (
 // profileWithEvents is a profile that has a recorder alone.
 type profileWithEvents struct {
 	framework.Framework
-	recorder events.EventRecorder
+	recorder events.EventRecorderLogger
 }
 
-func (p profileWithEvents) EventRecorder() events.EventRecorder { return p.recorder }
+func (p profileWithEvents) EventRecorder() events.EventRecorderLogger { return p.recorder }
 
 func TestOnePodTellsOfItselfWithinBounds(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -22,7 +22,7 @@ import (
 // judgesNodes are the plugins whose verdict on a node depends on that node, what is on it, and the pod: what happens on another node never
 // changes it.
 var judgesNodes = sets.New(
-	gpufilter.Name, schedulernames.NodeAffinity, schedulernames.NodeName, schedulernames.NodePorts, schedulernames.NodeResourcesFit,
+	gpufilter.Name, schedulernames.NodeAffinity, schedulernames.NodeDeclaredFeatures, schedulernames.NodeName, schedulernames.NodePorts, schedulernames.NodeResourcesFit,
 	schedulernames.NodeUnschedulable, schedulernames.TaintToleration,
 )
 
@@ -45,9 +45,9 @@ func confinedOf(sched *scheduler.Scheduler) *confined {
 	return c
 }
 
-// recordRejection records which plugins rejected a pod.
+// recordRejection records which plugins rejected a pod. What keeps a PodGroup of Kubernetes waiting concerns all of it.
 func (c *confined) recordRejection(info *framework.QueuedPodInfo) {
-	if info.UnschedulablePlugins.Len() == 0 || info.PendingPlugins.Len() > 0 || !judgesNodes.IsSuperset(info.UnschedulablePlugins) {
+	if info.Pod.Spec.SchedulingGroup != nil || info.UnschedulablePlugins.Len() == 0 || info.PendingPlugins.Len() > 0 || !judgesNodes.IsSuperset(info.UnschedulablePlugins) {
 		c.forgetPod(info.Pod.UID)
 		return
 	}
@@ -102,7 +102,7 @@ func (c *confined) nodeOf(event fwk.ClusterEvent, before, after any) *corev1.Nod
 		if node, ok := after.(*corev1.Node); ok {
 			return node
 		}
-	case framework.EventAssignedPodDelete.Resource:
+	case fwk.AssignedPod:
 		gone, ok := before.(*corev1.Pod)
 		if !ok || event.ActionType != fwk.Delete || c.nodes == nil {
 			return nil

@@ -24,15 +24,15 @@ type cardQueue struct {
 	confined *confined
 }
 
-// AddUnschedulableIfNotPresent implements queue.SchedulingQueue.
-func (q cardQueue) AddUnschedulableIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
+// AddUnschedulablePodIfNotPresent implements queue.SchedulingQueue.
+func (q cardQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
 	q.confined.recordRejection(info)
-	return q.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
+	return q.SchedulingQueue.AddUnschedulablePodIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
 }
 
 // Delete implements queue.SchedulingQueue.
-func (q cardQueue) Delete(pod *corev1.Pod) {
-	q.SchedulingQueue.Delete(pod)
+func (q cardQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
+	q.SchedulingQueue.Delete(logger, pod)
 	q.confined.forgetPod(pod.UID)
 }
 

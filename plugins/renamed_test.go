@@ -35,7 +35,7 @@ func withWaiting(t testing.TB, count int) *cluster {
 
 // update tells the queue what kube-scheduler's event handlers tell it of an update of a pod.
 func (c *cluster) update(before, after *corev1.Pod) {
-	for _, event := range framework.PodSchedulingPropertiesChange(after, before) {
+	for _, event := range framework.PodSchedulingPropertiesChange(after, before, after.Spec.NodeName == "") {
 		c.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(klog.Background(), event, before, after, nil)
 	}
 }
@@ -104,7 +104,7 @@ func TestNoHintIsAskedForTheStatusOfARunningPod(t *testing.T) {
 	before := pod("running", "1", "4").Node("a").Obj()
 	after := before.DeepCopy()
 	after.Status.Phase = corev1.PodRunning
-	event := framework.PodSchedulingPropertiesChange(after, before)[0]
+	event := framework.PodSchedulingPropertiesChange(after, before, false)[0]
 	asked := 0
 	for _, plugin := range c.scheduler.Profiles[names.SchedulerName].EnqueueExtensions() {
 		registered, err := plugin.EventsToRegister(t.Context())

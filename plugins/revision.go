@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"context"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,14 @@ func (c *watchedCache) UpdatePod(logger klog.Logger, before, pod *corev1.Pod) er
 	return c.Cache.UpdatePod(logger, before, pod)
 }
 
+// RemoveAssumedPod implements cache.Cache: the API server has told of a pod that it is being deleted.
+func (c *watchedCache) RemoveAssumedPod(logger klog.Logger, pod *corev1.Pod) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.taken.Reach(pod.ResourceVersion)
+	return c.Cache.RemoveAssumedPod(logger, pod)
+}
+
 // RemovePod implements cache.Cache.
 func (c *watchedCache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 	c.mu.Lock()
@@ -69,19 +78,19 @@ type watchedQueue struct {
 }
 
 // Add implements queue.SchedulingQueue.
-func (q watchedQueue) Add(logger klog.Logger, pod *corev1.Pod) {
-	q.SchedulingQueue.Add(logger, pod)
+func (q watchedQueue) Add(ctx context.Context, pod *corev1.Pod) {
+	q.SchedulingQueue.Add(ctx, pod)
 	q.taken.Reach(pod.ResourceVersion)
 }
 
 // Update implements queue.SchedulingQueue.
-func (q watchedQueue) Update(logger klog.Logger, before, pod *corev1.Pod) {
-	q.SchedulingQueue.Update(logger, before, pod)
+func (q watchedQueue) Update(ctx context.Context, before, pod *corev1.Pod) {
+	q.SchedulingQueue.Update(ctx, before, pod)
 	q.taken.Reach(pod.ResourceVersion)
 }
 
 // Delete implements queue.SchedulingQueue.
-func (q watchedQueue) Delete(pod *corev1.Pod) {
-	q.SchedulingQueue.Delete(pod)
+func (q watchedQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
+	q.SchedulingQueue.Delete(logger, pod)
 	q.taken.Reach(pod.ResourceVersion)
 }

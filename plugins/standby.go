@@ -53,8 +53,8 @@ func NewStandby(sched *scheduler.Scheduler) *Standby {
 			}
 		}
 	}
-	next, asked := sched.NextPod, false // one loop asks
-	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+	next, asked := sched.NextEntity, false // one loop asks
+	sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		if !asked {
 			asked = true
 			s.end()

@@ -7,7 +7,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -21,7 +20,7 @@ func Trace(sched *scheduler.Scheduler, tracer trace.Tracer) {
 // traced has each choice of a node leave a span. Why there is none is left to the pod's condition, which who may read the pod
 // may read.
 func traced(schedule schedulePod, tracer trace.Tracer) schedulePod {
-	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		ctx, span := tracer.Start(ctx, "schedule")
 		defer span.End()
 		result, err := schedule(ctx, profile, cs, pod)
@@ -29,8 +28,8 @@ func traced(schedule schedulePod, tracer trace.Tracer) schedulePod {
 			return result, err
 		}
 		span.SetAttributes(
-			attribute.String("k8s.namespace.name", pod.Namespace), attribute.String("k8s.pod.name", pod.Name),
-			attribute.String("k8s.pod.uid", string(pod.UID)), attribute.String("gpu_scheduler.profile", profile.ProfileName()),
+			attribute.String("k8s.namespace.name", pod.Pod.Namespace), attribute.String("k8s.pod.name", pod.Pod.Name),
+			attribute.String("k8s.pod.uid", string(pod.Pod.UID)), attribute.String("gpu_scheduler.profile", profile.ProfileName()),
 		)
 		var unfit *framework.FitError
 		switch {

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -26,14 +27,15 @@ const mostGone = 8
 // thousands of pods of one namespace have all others wait until each of them was tried. Within a namespace the order is the queue's, and
 // so it is of all where none has used more than the others. The loop has them to itself.
 type turns struct {
-	pop   nextPod
+	pop   nextEntity
 	line  *orderedQueue
 	gangs *coscheduling.Plugin
 	now   func() time.Time
 	share fair.Turns
 	seen  look
-	// last is the pod that was taken last, nil for none, and began when.
+	// last is the pod that was taken last, nil for none or a PodGroup of Kubernetes, payer the namespace whose attempt began when.
 	last  *corev1.Pod
+	payer string
 	began time.Time
 }
 
@@ -45,31 +47,31 @@ type orderedQueue struct {
 	fails func(*corev1.Pod)
 }
 
-// AddUnschedulableIfNotPresent implements queue.SchedulingQueue.
-func (q *orderedQueue) AddUnschedulableIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
+// AddUnschedulablePodIfNotPresent implements queue.SchedulingQueue.
+func (q *orderedQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
 	q.fails(info.Pod)
-	return q.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
+	return q.SchedulingQueue.AddUnschedulablePodIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
 }
 
 // Add implements queue.SchedulingQueue.
-func (q *orderedQueue) Add(logger klog.Logger, pod *corev1.Pod) {
+func (q *orderedQueue) Add(ctx context.Context, pod *corev1.Pod) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	q.SchedulingQueue.Add(logger, pod)
+	q.SchedulingQueue.Add(ctx, pod)
 }
 
 // Update implements queue.SchedulingQueue.
-func (q *orderedQueue) Update(logger klog.Logger, before, pod *corev1.Pod) {
+func (q *orderedQueue) Update(ctx context.Context, before, pod *corev1.Pod) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	q.SchedulingQueue.Update(logger, before, pod)
+	q.SchedulingQueue.Update(ctx, before, pod)
 }
 
 // Delete implements queue.SchedulingQueue.
-func (q *orderedQueue) Delete(pod *corev1.Pod) {
+func (q *orderedQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	q.SchedulingQueue.Delete(pod)
+	q.SchedulingQueue.Delete(logger, pod)
 }
 
 // AddNominatedPod implements fwk.PodNominator. kube-scheduler clears the nomination of a refused pod by nominating it to the node "". Its queue
@@ -88,7 +90,7 @@ func turnsOf(sched *scheduler.Scheduler) *turns {
 		if _, gangs := preemptionsOf(profile); gangs != nil && sorts(profile) {
 			line := &orderedQueue{SchedulingQueue: sched.SchedulingQueue, fails: gangs.Fails}
 			sched.SchedulingQueue = line
-			return &turns{pop: sched.NextPod, line: line, gangs: gangs, now: time.Now} // all profiles sort alike
+			return &turns{pop: sched.NextEntity, line: line, gangs: gangs, now: time.Now} // all profiles sort alike
 		}
 	}
 	return nil
@@ -104,40 +106,47 @@ func sorts(profile framework.Framework) bool {
 }
 
 // inTurns has a loop take pods in turn, nil for none, and pay for its time but for what others hold it back.
-func inTurns(t *turns, next nextPod, heldBack func(nextPod) nextPod) nextPod {
+func inTurns(t *turns, next nextEntity, heldBack func(nextEntity) nextEntity) nextEntity {
 	if t == nil {
 		return heldBack(next)
 	}
 	next = heldBack(t.next)
-	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		t.charge()
 		return next(logger)
 	}
 }
 
 // next takes the next pod from the queue: that whose namespace's turn it is.
-func (t *turns) next(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+func (t *turns) next(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 	called := t.call(logger)
-	info, err := t.pop(logger)
-	taken := err == nil && info != nil && info.PodInfo != nil
+	entity, err := t.pop(logger)
+	var pod *corev1.Pod
+	if info, ok := entity.(*framework.QueuedPodInfo); ok && err == nil {
+		pod = info.Pod
+	}
 	if called != nil {
-		if !taken || info.Pod != called { // it has gone, or one that comes before it has come
+		if pod != called { // it has gone, or one that comes before it has come
 			t.replace(logger, called, false)
 			t.seen.take(called)
 		}
 		t.gangs.Call(nil)
 	}
-	if t.last = nil; taken {
-		t.last, t.began = info.Pod, t.now()
-		t.seen.take(info.Pod)
+	t.last = pod
+	if err == nil && entity != nil {
+		t.payer, t.began = entity.GetNamespace(), t.now()
+		entity.ForEachPodInfo(func(info *framework.QueuedPodInfo) bool {
+			t.seen.take(info.Pod)
+			return true
+		})
 	}
-	return info, err
+	return entity, err
 }
 
 // charge has the namespace of the last pod pay for its attempt, which has ended.
 func (t *turns) charge() {
-	if t.last != nil && !t.began.IsZero() {
-		t.share.Charge(t.last.Namespace, t.now().Sub(t.began))
+	if !t.began.IsZero() {
+		t.share.Charge(t.payer, t.now().Sub(t.began))
 		t.began = time.Time{}
 	}
 }
@@ -182,13 +191,13 @@ func (t *turns) replace(logger klog.Logger, pod *corev1.Pod, call bool) *corev1.
 	t.line.mu.Lock()
 	defer t.line.mu.Unlock()
 	current := t.gangs.Waiting(pod)
-	if _, queued := t.line.GetPod(pod.Name, pod.Namespace); !queued || current == nil {
+	if _, queued := t.line.GetPod(pod.Name, pod.Namespace, pod.Spec.SchedulingGroup); !queued || current == nil {
 		return nil
 	}
 	copied := *current
 	if call {
 		t.gangs.Call(&copied)
 	}
-	t.line.SchedulingQueue.Update(logger, current, &copied)
+	t.line.SchedulingQueue.Update(klog.NewContext(context.Background(), logger), current, &copied)
 	return &copied
 }

@@ -75,18 +75,15 @@ func (l *loop) tries() string {
 func TestARefusedPodIsNominatedToNoNode(t *testing.T) {
 	l := newLoop(t, nil)
 	l.comes("ns/x")
-	info, err := l.take(klog.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := upstream.Take(t, l.take).Info()
 	queue := l.scheduler.SchedulingQueue
 	nominate := func(node string) {
-		queue.AddNominatedPod(klog.Background(), info.PodInfo, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		queue.AddNominatedPod(klog.Background(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 	}
 	if nominate("a"); len(queue.NominatedPodsForNode("a")) != 1 {
 		t.Fatal("it is not nominated to a")
 	}
-	queue.AddNominatedPod(klog.Background(), info.PodInfo, nil)
+	queue.AddNominatedPod(klog.Background(), info, nil)
 	nominate("a")
 	nominate("")
 	for _, node := range []string{"a", ""} {
@@ -226,8 +223,8 @@ type leaving struct {
 	told func()
 }
 
-func (l *leaving) GetPod(name, namespace string) (*framework.QueuedPodInfo, bool) {
-	info, ok := l.SchedulingQueue.GetPod(name, namespace)
+func (l *leaving) GetPod(name, namespace string, group *corev1.PodSchedulingGroup) (*framework.QueuedPodInfo, bool) {
+	info, ok := l.SchedulingQueue.GetPod(name, namespace, group)
 	if told := l.told; name == l.name && told != nil {
 		l.told = nil
 		told()

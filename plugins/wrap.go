@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -46,7 +45,7 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 	}
 	sched.FailureHandler = heedRefusals(quietly(sched.FailureHandler, clock.RealClock{}))
 	sched.SchedulingQueue = cardQueue{sched.SchedulingQueue, quotasOf(sched), firstOfGangs(sched), confinedOf(sched)}
-	sched.NextPod = takeOver(inTurns(turns, sched.NextPod, func(next nextPod) nextPod {
+	sched.NextEntity = takeOver(inTurns(turns, sched.NextEntity, func(next nextEntity) nextEntity {
 		return throttled(told(next, options.Loop), options.Gate)
 	}), sched)
 	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
@@ -60,12 +59,13 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 	announceNoMembers(sched)
 }
 
-type nextPod = func(klog.Logger) (*framework.QueuedPodInfo, error)
+// nextEntity takes what is tried next: a pod, or a PodGroup of Kubernetes.
+type nextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error)
 
 // throttled holds back the next pod while the gate is closed, which counts the bindings that have begun. The one of the last pod is a
 // goroutine that has not run yet, and the loop would run on for 10 ms before it gives way by itself: dozens of pods.
-func throttled(next nextPod, gate *backpressure.Gate) nextPod {
-	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+func throttled(next nextEntity, gate *backpressure.Gate) nextEntity {
+	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		runtime.Gosched()
 		gate.Wait()
 		return next(logger)
@@ -73,14 +73,14 @@ func throttled(next nextPod, gate *backpressure.Gate) nextPod {
 }
 
 // told tells a loop of its turns. Whatever happens between two calls is the cycle of the pod that the first returned.
-func told(next nextPod, loop *liveness.Loop) nextPod {
-	return func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+func told(next nextEntity, loop *liveness.Loop) nextEntity {
+	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		loop.Asks()
-		pod, err := next(logger)
-		if err == nil && pod != nil && pod.PodInfo != nil {
-			loop.Takes(klog.KObj(pod.Pod).String())
+		entity, err := next(logger)
+		if err == nil && entity != nil {
+			loop.Takes(klog.KObj(entity).String())
 		}
-		return pod, err
+		return entity, err
 	}
 }
 
@@ -88,15 +88,15 @@ func told(next nextPod, loop *liveness.Loop) nextPod {
 // does not return while somebody holds one of them.
 func Waiting(sched *scheduler.Scheduler) func() bool {
 	return func() bool {
-		sched.SchedulingQueue.GetPod("", "")
+		sched.SchedulingQueue.GetPod("", "", nil)
 		return len(sched.SchedulingQueue.PodsInActiveQ()) > 0
 	}
 }
 
-type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *corev1.Pod) (scheduler.ScheduleResult, error)
+type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (scheduler.ScheduleResult, error)
 
 func breakTies(schedule schedulePod, seed uint64) schedulePod {
-	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		return schedule(ctx, tieBreaker{Framework: profile, seed: seed}, cs, pod)
 	}
 }
@@ -104,7 +104,7 @@ func breakTies(schedule schedulePod, seed uint64) schedulePod {
 // listFirst offers the plugins of some profiles to narrow the nodes down, and schedules again without if that may be
 // why there is no node.
 func listFirst(schedule schedulePod, profiles map[string]bool) schedulePod {
-	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		if !profiles[profile.ProfileName()] {
 			return schedule(ctx, profile, cs, pod)
 		}

@@ -18,22 +18,35 @@ import (
 const answers = "it answers, and changes nothing"
 
 var (
-	answersOfCache = []string{"NodeCount", "PodCount", "GetPod", "IsAssumedPod", "Dump"}
+	answersOfCache = []string{
+		"NodeCount", "PodCount", "GetPod", "GetNode", "IsAssumedPod", "Dump", "PodGroupStates", "PodGroups", "CompositePodGroupStates", "CompositePodGroups",
+		"BuildHierarchySnapshotFromPod", "GetRootKeyForGroup",
+	}
 	answersOfQueue = []string{
-		"SchedulingCycle", "NominatedPodsForNode", "GetPod", "PendingPods", "InFlightPods", "PodsInActiveQ", "PodsInBackoffQ", "UnschedulablePods",
+		"SchedulingCycle", "NominatedPodsForNode", "GetPod", "GetPodGroup", "PendingPods", "PendingPodGroupPods", "IncompletePodGroupPodsPods",
+		"InFlightPods", "PodsInActiveQ", "PodsInBackoffQ", "UnschedulablePods",
+	}
+	// groupsOfCache and groupsOfQueue hear of PodGroups of Kubernetes, and of who belongs to one.
+	groupsOfCache = []string{
+		"AddPodGroupMember", "UpdatePodGroupMember", "RemovePodGroupMember", "AddPodGroup", "UpdatePodGroup", "RemovePodGroup",
+		"AddCompositePodGroup", "UpdateCompositePodGroup", "RemoveCompositePodGroup",
+	}
+	groupsOfQueue = []string{
+		"AddPodGroup", "UpdatePodGroup", "DeletePodGroup", "AddCompositePodGroup", "UpdateCompositePodGroup", "DeleteCompositePodGroup",
 	}
 )
 
 func TestWrappersOfTheCacheLeaveNothingOut(t *testing.T) {
 	wrapped.Check[changingCache, cache.Cache](t, wrapped.Left{
-		answers: answersOfCache,
-		"it only sets from when on what was assumed may expire, and with kube-scheduler nothing does": {"FinishBinding"},
-		"it writes to the API server, and the cache hears of it by AddPod":                            {"BindPod"},
+		answers:                 answersOfCache,
+		"no node changes by it": groupsOfCache,
+		"it writes to the API server, and the cache hears of it by AddPod": {"BindPod"},
 	})
 	wrapped.Check[watchedCache, cache.Cache](t, wrapped.Left{
 		answers: answersOfCache,
-		"it is the scheduler's own doing: the API server has told nothing": {"AssumePod", "ForgetPod", "FinishBinding", "BindPod"},
-		"a revision of pods says nothing of nodes":                         {"AddNode", "UpdateNode", "RemoveNode"},
+		"it is the scheduler's own doing: the API server has told nothing":                                                              {"AssumePod", "ForgetPod", "BindPod"},
+		"a revision of pods says nothing of PodGroups, and a member is an update of the pod, of which the queue or the cache hears too": groupsOfCache,
+		"a revision of pods says nothing of nodes":                                                                                      {"AddNode", "UpdateNode", "RemoveNode"},
 	})
 }
 
@@ -47,9 +60,11 @@ func TestWrappersOfTheQueueLeaveNothingOut(t *testing.T) {
 		loop:    {"Run", "Close"},
 		status:  {"PatchPodStatus"},
 		"it is the scheduler's own doing: the API server has told nothing": {
-			"Pop", "Done", "Activate", "AddUnschedulableIfNotPresent", "AddNominatedPod", "UpdateNominatedPod", "DeleteNominatedPodIfExists",
+			"Pop", "Done", "Activate", "AddUnschedulablePodIfNotPresent", "AddAttemptedPodGroupIfNeeded",
+			"AddNominatedPod", "UpdateNominatedPod", "DeleteNominatedPodIfExists",
 		},
-		"the cache was told of the change before": {"MoveAllToActiveOrBackoffQueue", "AssignedPodAdded", "AssignedPodUpdated"},
+		"the cache was told of the change before":      {"MoveAllToActiveOrBackoffQueue"},
+		"a revision of pods says nothing of PodGroups": groupsOfQueue,
 	})
 	wrapped.Check[orderedQueue, queue.SchedulingQueue](t, wrapped.Left{
 		answers: answersOfQueue,
@@ -57,7 +72,8 @@ func TestWrappersOfTheQueueLeaveNothingOut(t *testing.T) {
 		status:  {"PatchPodStatus"},
 		"the loop calls it, which takes turns itself":                           {"Pop"},
 		"the pod was taken from the queue before, and nothing is heard of it":   {"Done"},
-		"it moves pods that the queue has, and the queue has the same after it": {"Activate", "MoveAllToActiveOrBackoffQueue", "AssignedPodAdded", "AssignedPodUpdated"},
+		"it moves pods that the queue has, and the queue has the same after it": {"Activate", "MoveAllToActiveOrBackoffQueue"},
+		"PodGroups of Kubernetes take no turns but by their namespace's time":   append(groupsOfQueue, "AddAttemptedPodGroupIfNeeded"),
 		"nominations are beside the queue":                                      {"UpdateNominatedPod", "DeleteNominatedPodIfExists"},
 	})
 	wrapped.Check[cardQueue, queue.SchedulingQueue](t, wrapped.Left{
@@ -67,20 +83,22 @@ func TestWrappersOfTheQueueLeaveNothingOut(t *testing.T) {
 		"it is no event of a pod on a node": {
 			"Add", "Update", "Pop", "Done", "Activate", "AddNominatedPod", "UpdateNominatedPod", "DeleteNominatedPodIfExists",
 		},
-		"kube-scheduler calls it only with its queueing hints off, which ours rely on": {"AssignedPodAdded", "AssignedPodUpdated"},
+		"who waits in a PodGroup of Kubernetes is never taken for confined": append(groupsOfQueue, "AddAttemptedPodGroupIfNeeded"),
 	})
 }
 
 // methodsOfProfiles are those of a profile that are known.
 var methodsOfProfiles = []string{
-	"APICacher", "APIDispatcher", "Activate", "AddNominatedPod", "ClientSet", "Close", "DeleteNominatedPodIfExists", "EnqueueExtensions", "EventRecorder",
-	"Extenders", "GetNodeHint", "GetWaitingPod", "HasFilterPlugins", "HasPostFilterPlugins", "HasScorePlugins", "IterateOverWaitingPods", "KubeConfig",
-	"ListPlugins", "NominatedPodsForNode", "Parallelizer", "PercentageOfNodesToScore", "PreEnqueuePlugins", "ProfileName", "QueueSortFunc",
-	"RejectWaitingPod", "RunBindPlugins", "RunFilterPlugins", "RunFilterPluginsWithNominatedPods", "RunPermitPlugins", "RunPostBindPlugins",
+	"APICacher", "APIDispatcher", "Activate", "AddNominatedPod", "AddPodInPreBind", "AddWaitingPod", "ClientSet", "Close", "DeleteNominatedPodIfExists", "EnqueueExtensions", "EventRecorder",
+	"Extenders", "GetNodeHint", "GetPodInPreBind", "GetWaitingPod", "HasFilterPlugins", "HasPostFilterPlugins", "HasScorePlugins", "IterateOverWaitingPods", "KubeConfig",
+	"ListPlugins", "MutableSnapshotSharedLister", "NominatedPodsForNode", "NormalizeScores", "Parallelizer", "PercentageOfNodesToScore", "PodGroupManager",
+	"PodGroupPostFilterPlugins", "PreEnqueuePlugins", "ProfileName", "QueueSortFunc",
+	"RejectWaitingPod", "RemovePodInPreBind", "RunBindPlugins", "RunFilterPlugins", "RunFilterPluginsWithNominatedPods", "RunPermitPlugins",
+	"RunPlacementFeasiblePlugins", "RunPlacementGeneratePlugins", "RunPlacementScorePlugins", "RunPodGroupPostFilterPlugins", "RunPostBindPlugins",
 	"RunPostFilterPlugins", "RunPreBindPlugins", "RunPreBindPreFlights", "RunPreFilterExtensionAddPod", "RunPreFilterExtensionRemovePod",
-	"RunPreFilterPlugins", "RunPreScorePlugins", "RunReservePluginsReserve", "RunReservePluginsUnreserve", "RunScorePlugins", "SetAPICacher",
+	"RunPreFilterPlugins", "RunPreScorePlugins", "RunRawScorePlugins", "RunReservePluginsReserve", "RunReservePluginsUnreserve", "RunScorePlugins", "SetAPICacher",
 	"SetPodActivator", "SetPodNominator", "SharedCSIManager", "SharedDRAManager", "SharedInformerFactory", "SignPod", "SnapshotSharedLister",
-	"StoreScheduleResults", "UpdateNominatedPod", "WaitOnPermit", "WillWaitOnPermit", "WorkloadManager",
+	"StoreScheduleResults", "UpdateNominatedPod", "WaitOnPermit", "WillWaitOnPermit",
 }
 
 // others are those but some.
@@ -93,7 +111,7 @@ func TestWrappersOfProfilesLeaveNothingOut(t *testing.T) {
 	wrapped.Check[probing, framework.Framework](t, wrapped.Left{"the nodes are narrowed down at PreFilter": others("RunPreFilterPlugins")})
 	wrapped.Check[quiet, framework.Framework](t, wrapped.Left{"it writes no event of a failed attempt": others("EventRecorder")})
 	wrapped.Check[discreet, framework.Framework](t, wrapped.Left{"it says nothing of how long a binding takes": others("WillWaitOnPermit", "RunPreBindPreFlights")})
-	wrapped.Check[quietRecorder, events.EventRecorder](t, nil)
+	wrapped.Check[quietRecorder, events.EventRecorderLogger](t, nil)
 }
 
 func TestWrappersOfThePreemptionLeaveNothingOut(t *testing.T) {
@@ -103,4 +121,7 @@ func TestWrappersOfThePreemptionLeaveNothingOut(t *testing.T) {
 		},
 	})
 	wrapped.Check[uncountedAgain, componentmetrics.ObserverMetric](t, nil)
+	wrapped.Check[named, preemption.ExecutorPreemptor](t, wrapped.Left{
+		"it says the same of the pod": {"GetName", "GetNamespace", "Pods", "Priority", "SchedulerName", "Type", "UID"},
+	})
 }

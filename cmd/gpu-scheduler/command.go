@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
+	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -96,6 +97,10 @@ func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option
 		return err
 	}
 	defer flush()
+	if o.InformerName, err = cache.NewInformerName("gpu-scheduler"); err != nil {
+		return err //nolint:wrapcheck // it names it
+	}
+	defer o.InformerName.Release()
 	config, scheduler, err := setup(ctx, stop, o, &own.leading, plugins.Dependencies{Explain: own.why.recorder, Gate: own.pace.gate()}, more)
 	if err != nil {
 		return err

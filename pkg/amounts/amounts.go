@@ -72,6 +72,15 @@ func boundPod(pod *corev1.Pod) {
 	bound(pod.Spec.Overhead)
 	bound(pod.Status.AllocatedResources)
 	boundRequirements(pod.Status.Resources)
+	for _, claim := range pod.Status.NodeAllocatableResourceClaimStatuses { // what is changed is behind pointers
+		for _, mapped := range claim.Mapping {
+			boundOne(mapped.Quantity)
+		}
+		for _, overhead := range claim.Overhead {
+			boundOne(overhead.PerPod)
+			boundOne(overhead.PerContainer)
+		}
+	}
 }
 
 func boundRequirements(resources *corev1.ResourceRequirements) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 )
 
 func TestBound(t *testing.T) {
@@ -57,6 +58,7 @@ func TestBound(t *testing.T) {
 // list that is forgotten is one that a user finds.
 func TestEveryAmountOfAnObjectIsBound(t *testing.T) {
 	list := func() corev1.ResourceList { return corev1.ResourceList{"x": resource.MustParse("1e9999999")} }
+	one := func() *resource.Quantity { return ptr.To(resource.MustParse("1e9999999")) }
 	requirements := func() *corev1.ResourceRequirements {
 		return &corev1.ResourceRequirements{Requests: list(), Limits: list()}
 	}
@@ -72,6 +74,10 @@ func TestEveryAmountOfAnObjectIsBound(t *testing.T) {
 			Status: corev1.PodStatus{
 				InitContainerStatuses: []corev1.ContainerStatus{status()}, ContainerStatuses: []corev1.ContainerStatus{status()},
 				AllocatedResources: list(), Resources: requirements(),
+				NodeAllocatableResourceClaimStatuses: []corev1.NodeAllocatableResourceClaimStatus{{
+					Mapping:  []corev1.NodeAllocatableMappedResources{{Quantity: one()}},
+					Overhead: []corev1.NodeAllocatableOverheadResources{{PerPod: one(), PerContainer: one()}},
+				}},
 			},
 		},
 		"node":   &corev1.Node{Status: corev1.NodeStatus{Capacity: list(), Allocatable: list()}},

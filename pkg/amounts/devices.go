@@ -43,6 +43,21 @@ func boundSlice(slice *resourcev1.ResourceSlice) {
 			boundPolicy(capacity.RequestPolicy)
 			device.Capacity[name] = capacity
 		}
+		for _, resource := range device.NodeAllocatableResources { // what is changed is behind pointers
+			boundNodeAllocatable(&resource)
+		}
+	}
+}
+
+// boundNodeAllocatable bounds what of a node's own resources a device stands for.
+func boundNodeAllocatable(resource *resourcev1.NodeAllocatableResource) {
+	if mapping := resource.Mapping; mapping != nil {
+		boundOne(mapping.CapacityMultiplier)
+		boundOne(mapping.DeviceMultiplier)
+	}
+	if overhead := resource.Overhead; overhead != nil {
+		boundOne(overhead.PerPod)
+		boundOne(overhead.PerContainer)
 	}
 }
 

@@ -169,7 +169,7 @@ func ExamineInstallation(f Installation) []Check {
 }
 
 // The versions of Kubernetes that the tests have passed on: docs/upgrade.md has the table.
-const oldestTested, newestTested = "1.34", "1.36"
+const oldestTested, newestTested = "1.34", "1.37"
 
 func (f *Installation) release() Check {
 	const name = "Kubernetes"

@@ -8,12 +8,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// WaitingPod is the resource of the events of pods that wait, among them the one a hint is asked for. Who wants to know
-// whether the pod itself has changed registers this one: an event of Pod is of running pods as well, whose status changes
-// all the time, and for each change kube-scheduler holds the lock of its queue and goes through all pods that wait.
-// kube-scheduler has no exported name for it; a test compares.
-const WaitingPod fwk.EventResource = "UnschedulablePod"
-
 // QueueIf queues the pod if an event helps it.
 func QueueIf(helps bool) fwk.QueueingHint {
 	if helps {

@@ -11,11 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	remotecommandconsts "k8s.io/apimachinery/pkg/util/remotecommand"
-	clientremote "k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/kubelet/pkg/cri/streaming/remotecommand"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
 
 	"g8s.host/gpu-scheduler/pkg/conflict"
@@ -64,10 +62,10 @@ type hostAttacher struct {
 	command   []string
 }
 
-// AttachContainer implements remotecommand.Attacher of k8s.io/kubelet.
+// AttachContainer implements remotecommand.Attacher.
 func (a *hostAttacher) AttachContainer(
-	ctx context.Context, pod string, _ types.UID, container string, in io.Reader, out, errOut io.WriteCloser, tty bool,
-	resize <-chan clientremote.TerminalSize,
+	ctx context.Context, pod, _, container string, in io.Reader, out, errOut io.WriteCloser, tty bool,
+	resize <-chan remotecommand.TerminalSize,
 ) error {
 	err := hostExecutor{}.ExecInContainer(ctx, pod, "", container, a.command, in, out, errOut, tty, resize, 0)
 	var ended utilexec.CodeExitError

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
 )
 
@@ -25,9 +24,9 @@ const (
 	exitSignal      = 128
 )
 
-// ExecInContainer implements remotecommand.Executor of k8s.io/kubelet.
+// ExecInContainer implements remotecommand.Executor.
 func (hostExecutor) ExecInContainer(
-	ctx context.Context, _ string, _ types.UID, _ string, args []string, in io.Reader, out, errOut io.WriteCloser, tty bool,
+	ctx context.Context, _, _, _ string, args []string, in io.Reader, out, errOut io.WriteCloser, tty bool,
 	resize <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
 	command := exec.CommandContext(ctx, args[0], args[1:]...)

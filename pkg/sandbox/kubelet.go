@@ -10,10 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	remotecommandconsts "k8s.io/apimachinery/pkg/util/remotecommand"
 	"k8s.io/client-go/util/cert"
-	"k8s.io/kubelet/pkg/cri/streaming/remotecommand"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
 // Time limits of a command's streams: as a kubelet has them.
@@ -59,6 +58,6 @@ func serveExec(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("want a command and its streams: %v", err), http.StatusBadRequest)
 		return
 	}
-	remotecommand.ServeExec(w, r, hostExecutor{}, r.PathValue("pod"), types.UID(""), r.PathValue("container"), command, options,
+	remotecommand.ServeExec(w, r, hostExecutor{}, r.PathValue("pod"), "", r.PathValue("container"), command, options,
 		streamIdleTimeout, streamCreationTimeout, remotecommandconsts.SupportedStreamingProtocols)
 }

@@ -16,6 +16,7 @@ import (
 	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/simulate/choice"
 )
 
 // outcome is what one attempt to place a pod changed.
@@ -46,7 +47,7 @@ func (e *engine) try(ctx context.Context, pod *corev1.Pod) (outcome, error) {
 		return outcome{reasons: []string{"it is held back by scheduling gate " + pod.Spec.SchedulingGates[0].Name}}, nil
 	}
 	state := newState()
-	result, err := e.scheduler.SchedulePod(ctx, fw, state, pod)
+	result, err := choice.Make(ctx, e.scheduler, fw, state, pod)
 	var unfit *framework.FitError
 	var out outcome
 	switch {
@@ -69,7 +70,7 @@ func (e *engine) choose(ctx context.Context, pod *corev1.Pod) (Decision, []strin
 		return decision, nil, fmt.Errorf("the configuration has no profile for schedulerName %q", pod.Spec.SchedulerName)
 	}
 	state := newState()
-	result, err := e.scheduler.SchedulePod(ctx, fw, state, pod)
+	result, err := choice.Make(ctx, e.scheduler, fw, state, pod)
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
 		return decision, reasonsOf(unfit), nil
@@ -159,8 +160,9 @@ func (e *engine) take(ctx context.Context, fw framework.Framework, state fwk.Cyc
 	if status := fw.RunReservePluginsReserve(ctx, state, pod, node); !status.IsSuccess() {
 		return outcome{}, fmt.Errorf("reserving on node %s: %w", node, status.AsError())
 	}
-	switch status := fw.RunPermitPlugins(ctx, state, pod, node); {
+	switch waits, status := fw.RunPermitPlugins(ctx, state, pod, node); {
 	case status.IsWait():
+		fw.AddWaitingPod(pod, waits)
 		e.held = append(e.held, h)
 		return outcome{held: true}, nil
 	case status.IsRejected():

@@ -50,13 +50,18 @@ func (h *held) GetPendingPlugins() []string {
 func (h *held) Allow(string) { h.decide(allowed) }
 
 // Reject implements fwk.WaitingPod.
-func (h *held) Reject(string, string) { h.decide(rejected) }
+func (h *held) Reject(string, string) bool { return h.decide(rejected) }
 
-// decide keeps the first verdict, as kube-scheduler does.
-func (h *held) decide(v verdict) {
-	if h.verdict == undecided {
-		h.verdict = v
+// Preempt implements fwk.WaitingPod.
+func (h *held) Preempt(string, string) bool { return h.decide(rejected) }
+
+// decide keeps the first verdict, as kube-scheduler does, and reports whether this is it.
+func (h *held) decide(v verdict) bool {
+	if h.verdict != undecided {
+		return false
 	}
+	h.verdict = v
+	return true
 }
 
 // handle is what the plugin of gangs sees of the scheduler: pods that wait are those of the engine.

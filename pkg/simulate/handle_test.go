@@ -25,11 +25,12 @@ func TestPodsThatWaitAreTheEngines(t *testing.T) {
 	}
 	wrapped.Check[handle, fwk.Handle](t, wrapped.Left{
 		"Coscheduling rejects the pod that it gets": {"RejectWaitingPod"},
+		"a simulation binds within the attempt":     {"AddPodInPreBind", "GetPodInPreBind", "RemovePodInPreBind"},
 		"the framework of a simulation does as that of production": {
 			"APICacher", "APIDispatcher", "Activate", "AddNominatedPod", "ClientSet", "DeleteNominatedPodIfExists", "EventRecorder", "Extenders", "KubeConfig",
-			"NominatedPodsForNode", "Parallelizer", "ProfileName", "RunFilterPlugins", "RunFilterPluginsWithNominatedPods", "RunPreFilterExtensionAddPod",
-			"RunPreFilterExtensionRemovePod", "RunPreScorePlugins", "RunScorePlugins", "SharedCSIManager", "SharedDRAManager", "SharedInformerFactory",
-			"SignPod", "SnapshotSharedLister", "UpdateNominatedPod", "WorkloadManager",
+			"NominatedPodsForNode", "Parallelizer", "PodGroupManager", "ProfileName", "RunFilterPlugins", "RunFilterPluginsWithNominatedPods", "RunPreFilterExtensionAddPod",
+			"RunPreFilterExtensionRemovePod", "RunPreScorePlugins", "RunReservePluginsReserve", "RunReservePluginsUnreserve", "RunScorePlugins", "SharedCSIManager", "SharedDRAManager", "SharedInformerFactory",
+			"SignPod", "SnapshotSharedLister", "MutableSnapshotSharedLister", "UpdateNominatedPod",
 		},
 	})
 }

@@ -348,7 +348,7 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 			})
 			other := queued(t, fixture.Pod("other").Obj(), noon.Add(-time.Hour))
 			first, second := l.member("a"), queued(t, l.member("b"), noon)
-			l.PreEnqueue(t.Context(), second.GetPodInfo().GetPod())
+			l.PreEnqueue(t.Context(), podIn(second))
 			if l.Less(second, other) {
 				t.Error("a later gang comes before it has begun")
 			}
@@ -361,13 +361,13 @@ func TestAGangThatHasBegunComesFirst(t *testing.T) {
 			if l.Less(second, other) {
 				t.Error("a pod that is in the queue changes its place there")
 			}
-			l.PreEnqueue(t.Context(), second.GetPodInfo().GetPod())
+			l.PreEnqueue(t.Context(), podIn(second))
 			if !l.Less(second, other) || l.Less(other, second) {
 				t.Error("another pod comes before the sibling of a member that has a place")
 			}
 			l.must(l.pods.Delete(first))
 			l.podGone(first)
-			l.PreEnqueue(t.Context(), second.GetPodInfo().GetPod())
+			l.PreEnqueue(t.Context(), podIn(second))
 			if l.Less(second, other) {
 				t.Error("a gang without any place is still taken to have begun")
 			}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/hint"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -59,9 +58,9 @@ func TestMembersWaitForWhatMakesRoom(t *testing.T) {
 		"a pod has left a node it cannot go to": {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, placed(running, "tainted"), nil, false},
 		"a node it cannot go to has come":       {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, tainted, false},
 		"the pod itself tolerates more":         {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodToleration}, waiting, waiting, true},
-		"the pod itself takes other GPUs":       {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, names.AnnotationGPUTypes, "T4"), true},
-		"the pod itself is told why it waits":   {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, "x", "y"), false},
-		"a sibling takes other GPUs":            {fwk.ClusterEvent{Resource: hint.WaitingPod, ActionType: fwk.Update}, sibling, annotatedWith(sibling, names.AnnotationGPUTypes, "T4"), false},
+		"the pod itself takes other GPUs":       {fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, names.AnnotationGPUTypes, "T4"), true},
+		"the pod itself is told why it waits":   {fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, waiting, annotatedWith(waiting, "x", "y"), false},
+		"a sibling takes other GPUs":            {fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, sibling, annotatedWith(sibling, names.AnnotationGPUTypes, "T4"), false},
 		"a sibling has come":                    {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, sibling, true},
 		"another pod has come":                  {fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add}, nil, running, false},
 		"a node has come":                       {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, there, true},

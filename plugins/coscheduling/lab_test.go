@@ -65,9 +65,9 @@ func (h handle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
 	}
 }
 
-func (h handle) SnapshotSharedLister() fwk.SharedLister { return snapshot{lab: h.lab} }
-func (h handle) ClientSet() kubernetes.Interface        { return h.client }
-func (h handle) EventRecorder() events.EventRecorder    { return &events.FakeRecorder{} }
+func (h handle) SnapshotSharedLister() fwk.SharedLister    { return snapshot{lab: h.lab} }
+func (h handle) ClientSet() kubernetes.Interface           { return h.client }
+func (h handle) EventRecorder() events.EventRecorderLogger { return &events.FakeRecorder{} }
 func (h handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +92,10 @@ type nodeInfos struct{ *lab }
 func (n nodeInfos) List() ([]fwk.NodeInfo, error)                                 { return n.infos, nil }
 func (n nodeInfos) HavePodsWithAffinityList() ([]fwk.NodeInfo, error)             { return nil, nil }
 func (n nodeInfos) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) { return nil, nil }
-func (n nodeInfos) Get(string) (fwk.NodeInfo, error)                              { return nil, nil }
+func (n nodeInfos) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return nil, nil
+}
+func (n nodeInfos) Get(string) (fwk.NodeInfo, error) { return nil, nil }
 
 func (h handle) NominatedPodsForNode(node string) []fwk.PodInfo { return h.nominated[node] }
 
@@ -129,12 +132,14 @@ type heldPod struct {
 	refused string
 }
 
-func (h *heldPod) GetPod() *corev1.Pod         { return h.pod }
-func (h *heldPod) GetPendingPlugins() []string { return []string{Name} }
-func (h *heldPod) Allow(string)                { h.decide(true, "") }
-func (h *heldPod) Reject(_, reason string) {
+func (h *heldPod) GetPod() *corev1.Pod           { return h.pod }
+func (h *heldPod) GetPendingPlugins() []string   { return []string{Name} }
+func (h *heldPod) Allow(string)                  { h.decide(true, "") }
+func (h *heldPod) Preempt(_, reason string) bool { return h.Reject("", reason) }
+func (h *heldPod) Reject(_, reason string) bool {
 	h.decide(false, reason)
 	h.lab.Unreserve(h.lab.Context(), nil, h.pod, h.pod.Spec.NodeName)
+	return true
 }
 
 func (h *heldPod) decide(allowed bool, refused string) {

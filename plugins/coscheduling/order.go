@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -18,8 +19,18 @@ import (
 //
 // The queue is a heap, which is out of order for good once what it compares changes for a pod that is in it. So what can
 // change of a gang counts as it was when the pod was put there.
-func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
-	return p.less(a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod(), p.rankOf(a), p.rankOf(b))
+//
+// A PodGroup of Kubernetes, which its scheduler tries as a whole, has no turn of Coscheduling: it stands by its priority and its time.
+func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
+	return p.less(podIn(a), podIn(b), p.rankOf(a), p.rankOf(b))
+}
+
+// podIn is the pod that is queued, nil for a PodGroup of Kubernetes.
+func podIn(entity fwk.QueuedEntityInfo) *corev1.Pod {
+	if info, ok := entity.(interface{ GetPodInfo() fwk.PodInfo }); ok {
+		return info.GetPodInfo().GetPod()
+	}
+	return nil
 }
 
 func (p *Plugin) less(a, b *corev1.Pod, first, second rank) bool {
@@ -118,12 +129,19 @@ type rank struct {
 	namespace, group, name string
 }
 
-func (p *Plugin) rankOf(info fwk.QueuedPodInfo) rank {
+func (p *Plugin) rankOf(info fwk.QueuedEntityInfo) rank {
 	at := info.GetTimestamp() // when it was made known, or its last attempt failed
 	if came := info.GetInitialAttemptTimestamp(); came != nil && came.After(at) {
 		at = *came // it was gated until then
 	}
-	return p.rankSince(info.GetPodInfo().GetPod(), &at)
+	if pod := podIn(info); pod != nil {
+		return p.rankSince(pod, &at)
+	}
+	r := rank{priority: info.GetPriority(), turn: turn{at: at}}
+	if group, ok := info.(klog.KMetadata); ok {
+		r.namespace, r.name = group.GetNamespace(), group.GetName()
+	}
+	return r
 }
 
 // rankSince is the rank of a pod that came to the queue last at some time, nil for one that has not.

@@ -23,14 +23,14 @@ import (
 
 // line is a queue as kube-scheduler's: a heap that is told of what is put in and taken out, and of nothing else.
 type line struct {
-	of   []fwk.QueuedPodInfo
-	less func(a, b fwk.QueuedPodInfo) bool
+	of   []fwk.QueuedEntityInfo
+	less func(a, b fwk.QueuedEntityInfo) bool
 }
 
 func (l *line) Len() int           { return len(l.of) }
 func (l *line) Less(i, j int) bool { return l.less(l.of[i], l.of[j]) }
 func (l *line) Swap(i, j int)      { l.of[i], l.of[j] = l.of[j], l.of[i] }
-func (l *line) Push(x any)         { l.of = append(l.of, x.(fwk.QueuedPodInfo)) }
+func (l *line) Push(x any)         { l.of = append(l.of, x.(fwk.QueuedEntityInfo)) }
 func (l *line) Pop() any {
 	last := l.of[len(l.of)-1]
 	l.of = l.of[:len(l.of)-1]
@@ -39,13 +39,13 @@ func (l *line) Pop() any {
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func queued(t *testing.T, pod *corev1.Pod, at time.Time) fwk.QueuedPodInfo {
+func queued(t *testing.T, pod *corev1.Pod, at time.Time) fwk.QueuedEntityInfo {
 	t.Helper()
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &framework.QueuedPodInfo{PodInfo: info, Timestamp: at, InitialAttemptTimestamp: &at}
+	return &framework.QueuedPodInfo{PodInfo: info, QueueingParams: framework.QueueingParams{Timestamp: at, InitialAttemptTimestamp: &at}}
 }
 
 // TestTheQueueStaysInOrder while gangs begin, fail and lose their PodGroups: each pod that is taken out comes before all that
@@ -82,13 +82,13 @@ func TestTheQueueStaysInOrder(t *testing.T) {
 		case 3:
 			l.places.succeed(g)
 		}
-		next, ok := heap.Pop(q).(fwk.QueuedPodInfo)
+		next, ok := heap.Pop(q).(fwk.QueuedEntityInfo)
 		if !ok {
 			t.Fatal("no pod")
 		}
 		for _, other := range q.of {
 			if l.Less(other, next) {
-				t.Fatalf("%s is taken out before %s", next.GetPodInfo().GetPod().Name, other.GetPodInfo().GetPod().Name)
+				t.Fatalf("%s is taken out before %s", podIn(next).Name, podIn(other).Name)
 			}
 		}
 	}
@@ -184,7 +184,7 @@ func TestMembersAreTriedInTheOrderOfTheirPlan(t *testing.T) {
 	}
 	var got []string
 	for q.Len() > 0 {
-		got = append(got, heap.Pop(q).(fwk.QueuedPodInfo).GetPodInfo().GetPod().Name)
+		got = append(got, podIn(heap.Pop(q).(fwk.QueuedEntityInfo)).Name)
 	}
 	if want := "g-99 g-98 g-97 g-96 g-95 g-94 g-93 g-92 g-91 g-90 g-89 g-88 0-h 1-h 2-h 3-h 4-h 5-h 6-h 7-h 8-h 9-h 10-h 11-h"; strings.Join(got, " ") != want {
 		t.Errorf("the queue has %v", got)

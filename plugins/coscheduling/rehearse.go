@@ -290,7 +290,7 @@ func (r *rehearsal) refusalWithout(others []fwk.PodInfo, info fwk.NodeInfo, pod 
 
 // lacksDevices reports whether a node has too few free devices for the ResourceClaims of a pod. Kubernetes' DynamicResources says
 // so for good, of what other pods hold, and counts no device as free that the victims of a rehearsal hold: claims have no part
-// in it. That one is allocated already, to another node, it says in other words (dynamicresources.go of kube-scheduler 1.35).
+// in it. That one is allocated already, to another node, it says in other words (dynamicresources.go of kube-scheduler 1.37).
 func lacksDevices(status *fwk.Status) bool {
 	return status.IsRejected() && status.Plugin() == "DynamicResources" && status.Message() != "resourceclaim not available on the node"
 }

@@ -19,7 +19,7 @@ import (
 // Kubernetes' own filter cannot be asked about that: of all domains it follows the two that had the fewest pods when it began, which
 // is right for what its own preemption asks, pods that leave one node. With members in more domains than two it takes the least of
 // those two for the least of all, and lets a member in that it refuses when the victims have left (criticalPaths in
-// podtopologyspread/filtering.go of Kubernetes 1.35, which says so).
+// podtopologyspread/filtering.go of Kubernetes 1.37, which says so).
 type spread struct {
 	pod      *corev1.Pod
 	affinity nodeaffinity.RequiredNodeAffinity

@@ -18,7 +18,6 @@ import (
 
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
-	"g8s.host/gpu-scheduler/pkg/hint"
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -321,9 +320,9 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[fwk.EventResource]fwk.ActionType{
-		fwk.Node:        fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint,
-		fwk.Pod:         fwk.Add | fwk.Delete | fwk.UpdatePodScaleDown,
-		hint.WaitingPod: fwk.Update,
+		fwk.Node:      fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint,
+		fwk.Pod:       fwk.Add | fwk.Delete | fwk.UpdatePodScaleDown,
+		fwk.TargetPod: fwk.Update,
 	}
 	for _, event := range events {
 		if event.Event.ActionType != want[event.Event.Resource] || event.QueueingHintFn == nil {

@@ -34,7 +34,7 @@ func TestTheTestsThatAreLinkedAreWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{".", "scoring", "queueing", "queueing/queueinghint", "preemption/misc"} {
+	for _, want := range []string{".", "scoring", "queueing", "prequeueinghint", "preemption/misc"} {
 		if !slices.Contains(suites, want) {
 			t.Errorf("suites %v, want %s among them", suites, want)
 		}

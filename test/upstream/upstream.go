@@ -13,10 +13,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/simulate/choice"
 )
 
-// Next takes the pod that is tried next, as a scheduler's NextPod does.
-type Next = func(klog.Logger) (*framework.QueuedPodInfo, error)
+// Next takes what is tried next, as a scheduler's NextEntity does.
+type Next = func(klog.Logger) (framework.QueuedEntityInfo, error)
 
 // Taken is a pod that was taken from a queue to be tried.
 type Taken struct{ info *framework.QueuedPodInfo }
@@ -24,20 +26,23 @@ type Taken struct{ info *framework.QueuedPodInfo }
 // Pod is the pod.
 func (t *Taken) Pod() *corev1.Pod { return t.info.Pod }
 
+// Info is what kube-scheduler knows of the pod.
+func (t *Taken) Info() fwk.PodInfo { return t.info.PodInfo }
+
 // Add has pods wait in a queue.
 func Add(waiting queue.SchedulingQueue, pods ...*corev1.Pod) {
 	for _, pod := range pods {
-		waiting.Add(klog.Background(), pod)
+		waiting.Add(context.Background(), pod)
 	}
 }
 
 // Update tells a queue how a pod has changed that waits there.
 func Update(waiting queue.SchedulingQueue, before, after *corev1.Pod) {
-	waiting.Update(klog.Background(), before, after)
+	waiting.Update(context.Background(), before, after)
 }
 
 // Delete tells a queue that a pod has gone, or waits no more.
-func Delete(waiting queue.SchedulingQueue, pod *corev1.Pod) { waiting.Delete(pod) }
+func Delete(waiting queue.SchedulingQueue, pod *corev1.Pod) { waiting.Delete(klog.Background(), pod) }
 
 // Activate has a pod of a queue tried again.
 func Activate(waiting queue.SchedulingQueue, pod *corev1.Pod) {
@@ -46,7 +51,7 @@ func Activate(waiting queue.SchedulingQueue, pod *corev1.Pod) {
 
 // Has reports whether a queue has a pod.
 func Has(waiting queue.SchedulingQueue, pod *corev1.Pod) bool {
-	_, has := waiting.GetPod(pod.Name, pod.Namespace)
+	_, has := waiting.GetPod(pod.Name, pod.Namespace, pod.Spec.SchedulingGroup)
 	return has
 }
 
@@ -65,9 +70,13 @@ func Pop(t testing.TB, waiting queue.SchedulingQueue) *Taken {
 // Take takes the next pod.
 func Take(t testing.TB, next Next) *Taken {
 	t.Helper()
-	info, err := next(klog.Background())
+	entity, err := next(klog.Background())
 	if err != nil {
 		t.Fatal(err)
+	}
+	info, ok := entity.(*framework.QueuedPodInfo)
+	if !ok {
+		t.Fatalf("a %T was taken, want a pod", entity)
 	}
 	return &Taken{info}
 }
@@ -76,7 +85,7 @@ func Take(t testing.TB, next Next) *Taken {
 func PutBack(t testing.TB, waiting queue.SchedulingQueue, taken *Taken, plugins ...string) {
 	t.Helper()
 	taken.info.UnschedulablePlugins.Insert(plugins...)
-	if err := waiting.AddUnschedulableIfNotPresent(klog.Background(), taken.info, waiting.SchedulingCycle()); err != nil {
+	if err := waiting.AddUnschedulablePodIfNotPresent(klog.Background(), taken.info, waiting.SchedulingCycle()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -91,7 +100,7 @@ func TurnAway(t testing.TB, waiting queue.SchedulingQueue, pods int, plugins ...
 
 // OfferNothing has a scheduler take no pod. taken is called each time that it would, unless it is nil.
 func OfferNothing(sched *scheduler.Scheduler, taken func()) {
-	sched.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) {
+	sched.NextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error) {
 		if taken != nil {
 			taken()
 		}
@@ -101,19 +110,19 @@ func OfferNothing(sched *scheduler.Scheduler, taken func()) {
 
 // Ask has a scheduler take its next pod, if there is one.
 func Ask(sched *scheduler.Scheduler) error {
-	_, err := sched.NextPod(klog.Background())
+	_, err := sched.NextEntity(klog.Background())
 	return err
 }
 
 // Choose has a scheduler choose a node for a pod.
 func Choose(ctx context.Context, sched *scheduler.Scheduler, profile string, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
-	return sched.SchedulePod(ctx, sched.Profiles[profile], state, pod)
+	return choice.Make(ctx, sched, sched.Profiles[profile], state, pod) //nolint:wrapcheck // as kube-scheduler gives it
 }
 
 // CountChoices counts from now on how often a scheduler looks for a node.
 func CountChoices(sched *scheduler.Scheduler, count *int) {
 	choose := sched.SchedulePod
-	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		*count++
 		return choose(ctx, profile, state, pod)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // endPods sets the pods to Failed that wait for it on a node that we have declared dead. Kubernetes' collector of pods does
-// the same, on the same conditions (kubernetes v1.35, pkg/controller/podgc/gc_controller.go, gcTerminating), and deletes them
+// the same, on the same conditions (kubernetes v1.37, pkg/controller/podgc/gc_controller.go, gcTerminating), and deletes them
 // then; but it looks every 20 s only.
 func (r *Reconciler) endPods(ctx context.Context, node *corev1.Node) error {
 	if !hasTaint(node, isOutOfServiceByUs) || isReady(node) {

@@ -2,7 +2,7 @@
 //
 // A Job ignores disruptions by its pod failure policy: they cost no retry. But its controller waits before it makes the
 // next pod, 10 s after the first that ended badly, 20 s after the second, up to 10 minutes, and counts ignored pods for that
-// as well (kubernetes v1.35, pkg/controller/job/backoff_utils.go, newBackoffRecord). It counts those that carry its
+// as well (kubernetes v1.37, pkg/controller/job/backoff_utils.go, newBackoffRecord). It counts those that carry its
 // finalizer, batch.kubernetes.io/job-tracking. Taking the finalizer from a pod that has failed and is ignored leaves all
 // else as it is: such a pod is in neither of the Job's counts, and taking its finalizer away is the only thing that the Job
 // controller would do with it. A pod that has not ended keeps it, as it may still succeed, which is to be counted.

@@ -33,6 +33,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/explain"
 	quotas "g8s.host/gpu-scheduler/pkg/gpuquota/follow"
+	"g8s.host/gpu-scheduler/pkg/simulate/choice"
 	"g8s.host/gpu-scheduler/plugins"
 )
 
@@ -171,7 +172,10 @@ func (c *Cluster) place(ctx context.Context, pod *corev1.Pod) error {
 	if status := c.profile.RunReservePluginsReserve(ctx, state, assumed, result.SuggestedHost); !status.IsSuccess() {
 		return status.AsError()
 	}
-	if status := c.profile.RunPermitPlugins(ctx, state, assumed, result.SuggestedHost); !status.IsSuccess() && !status.IsWait() {
+	switch waits, status := c.profile.RunPermitPlugins(ctx, state, assumed, result.SuggestedHost); {
+	case status.IsWait():
+		c.profile.AddWaitingPod(assumed, waits)
+	case !status.IsSuccess():
 		return status.AsError()
 	}
 	if err := c.Pods().Update(assumed); err != nil {
@@ -238,7 +242,7 @@ func (c *Cluster) Reclaim(ctx context.Context, pod *corev1.Pod) error {
 
 // choose chooses a node for a pod.
 func (c *Cluster) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
-	return c.Scheduler.SchedulePod(ctx, c.profile, state, pod)
+	return choice.Make(ctx, c.Scheduler, c.profile, state, pod)
 }
 
 // Clear takes all placed pods away again.
