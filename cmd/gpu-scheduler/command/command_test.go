@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"os"
@@ -36,7 +36,7 @@ func TestEveryFlagOfKubeSchedulerIsThere(t *testing.T) {
 
 // TestRunbooksNameCommands tries each command of this program that a runbook names.
 func TestRunbooksNameCommands(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/runbooks/*.md")
+	pages, err := filepath.Glob("../../../docs/runbooks/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
