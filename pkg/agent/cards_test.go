@@ -28,6 +28,8 @@ type driver struct {
 }
 
 func (d *driver) Version() string                              { return "test" }
+func (d *driver) Driver() string                               { return "test" }
+func (d *driver) Source(string) string                         { return "test" }
 func (d *driver) Processes(string) ([]hardware.Process, error) { return nil, nil }
 func (d *driver) Edits([]string) (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }
 func (d *driver) Read() (hardware.Fleet, error) {

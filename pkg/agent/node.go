@@ -244,7 +244,8 @@ func typeName(card *hardware.Card) string {
 	if found := sizePattern.FindStringSubmatch(card.Product); found != nil {
 		size = found[1]
 	} else if card.MemoryMiB >= 1<<10 {
-		size = strconv.FormatInt((card.MemoryMiB+1<<9)>>10, 10)
+		// Up, as the firmware takes some of what is sold: an H200 of 141 GB has 143771 MiB.
+		size = strconv.FormatInt((card.MemoryMiB+1<<10-1)>>10, 10)
 	}
 	if model != "" && size != "" {
 		return model + "-" + size + "G"

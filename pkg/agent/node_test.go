@@ -146,8 +146,8 @@ func TestLabels(t *testing.T) {
 
 func TestTypeName(t *testing.T) {
 	for product, want := range map[string]string{
-		"NVIDIA A100-SXM4-80GB": "A100-80G", "NVIDIA A100-PCIE-40GB": "A100-40G", "NVIDIA H100 80GB HBM3": "H100-80G", "NVIDIA H200": "H200-140G",
-		"Tesla T4": "T4-140G", "NVIDIA L40S": "L40S-140G", "NVIDIA GB200": "GB200-140G", "Mock Card (two)": "Mock-Card-two", "": "", "---": "",
+		"NVIDIA A100-SXM4-80GB": "A100-80G", "NVIDIA A100-PCIE-40GB": "A100-40G", "NVIDIA H100 80GB HBM3": "H100-80G", "NVIDIA H200": "H200-141G",
+		"Tesla T4": "T4-141G", "NVIDIA L40S": "L40S-141G", "NVIDIA GB200": "GB200-141G", "Mock Card (two)": "Mock-Card-two", "": "", "---": "",
 	} {
 		if got := typeName(&hardware.Card{Product: product, MemoryMiB: 143771}); got != want {
 			t.Errorf("%q is called %q, want %q", product, got, want)

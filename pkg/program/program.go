@@ -5,6 +5,7 @@ package program
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,16 +22,39 @@ import (
 // release is what the linker fills in: -X g8s.host/gpu-scheduler/pkg/program.release=v1.0.0.
 var release string
 
-// Main runs a command until it ends, or SIGINT or SIGTERM ends its context, and returns the exit code: 0, or 1 after an
-// error was printed.
+// coded is an error with an exit code of its own.
+type coded struct {
+	error
+	code int
+}
+
+func (c coded) Unwrap() error { return c.error }
+
+// Exit returns an error that has the program end with a code.
+func Exit(code int, err error) error { return coded{err, code} }
+
+// Main runs a command until it ends, or SIGINT or SIGTERM ends its context, and returns the exit code: 0, or after an error was printed
+// 1, or that of [Exit].
 func Main(cmd *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
-		return 1
+		return CodeOf(err)
 	}
 	return 0
+}
+
+// CodeOf returns the exit code that a program ends with for an error: 0 for none.
+func CodeOf(err error) int {
+	var own coded
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &own):
+		return own.code
+	}
+	return 1
 }
 
 // New is a command without arguments that prints neither its usage nor its error when it fails: [Main] prints the error.

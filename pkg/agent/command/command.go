@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"g8s.host/gpu-scheduler/pkg/agent"
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
@@ -45,19 +46,25 @@ func New() *cobra.Command {
 	flags.StringVar(&o.agent.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "Folder of kubelet, with device-plugins and pod-resources")
 	flags.StringVar(&o.agent.PodResourcesSocket, "pod-resources-socket", "", "Socket to serve kubelet's PodResources at, with cards in the place of slots")
 	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "/var/run/cdi", "Folder of CDI specs that the container runtime watches")
-	flags.StringVar(&o.agent.RuntimeEndpoint, "runtime-endpoint", "unix:///run/containerd/containerd.sock", "Socket of the container runtime")
-	flags.StringVar(&o.nvml, "nvml", "auto", "auto for NVIDIA's driver, mock for the cards of --mock-config")
-	flags.StringVar(&o.driverRoot, "driver-root", "/", "Folder below which NVIDIA's driver is installed, where the host is seen elsewhere than at /")
-	flags.StringVar(&o.mockConfig, "mock-config", "", "File with cards that do not exist, read again when it changes")
+	o.addHardwareFlags(flags)
 	flags.IntVar(&o.agent.SlotsPerCard, "slots-per-card", 24, "How many containers can share a card at the most, on nodes labelled g8s.host/gpu-sharing=memory")
-	flags.StringVar(&o.agent.MPS.Folder, "mps-dir", "", "Folder with the pipes (pipe) and the shared memory (shm) of NVIDIA's MPS control daemon, which then keeps containers to their shares")
 	flags.StringVar(&o.overruns, "overruns", string(agent.Warn), "What becomes of pods that use more of a card than their share: warn, or end to kill the process with the most memory")
 	flags.DurationVar(&o.agent.HealthyAfter, "healthy-after", 10*time.Minute, "How long a card must be well before it is given out again")
 	flags.StringVar(&o.unassigned, "unassigned", string(binding.Refuse), "What becomes of pods that another scheduler placed: refuse, or free to give them free cards")
 	flags.StringVar(&o.agent.InterruptionURL, "interruption-url", "", "Where the cloud of this machine says when it takes the machine back, which is written on the node; docs/spot.md")
 	flags.StringVar(&o.agent.MetricsAddress, "metrics-address", "", "Address for /metrics and /healthz, such as :10262")
 	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
+	cmd.AddCommand(newCheckCommand(&options{}))
 	return cmd
+}
+
+// addHardwareFlags adds the flags that say where the cards are, and what containers of this machine are run and kept to their shares by.
+func (o *options) addHardwareFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.agent.RuntimeEndpoint, "runtime-endpoint", "unix:///run/containerd/containerd.sock", "Socket of the container runtime")
+	flags.StringVar(&o.nvml, "nvml", "auto", "auto for NVIDIA's driver, mock for the cards of --mock-config")
+	flags.StringVar(&o.driverRoot, "driver-root", "/", "Folder below which NVIDIA's driver is installed, where the host is seen elsewhere than at /")
+	flags.StringVar(&o.mockConfig, "mock-config", "", "File with cards that do not exist, read again when it changes")
+	flags.StringVar(&o.agent.MPS.Folder, "mps-dir", "", "Folder with the pipes (pipe) and the shared memory (shm) of NVIDIA's MPS control daemon, which then keeps containers to their shares")
 }
 
 func run(ctx context.Context, o *options, stderr io.Writer) error {

@@ -11,6 +11,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
+// ReservedStepMiB is the step to which [Card.ReservedMiB] is rounded up, so that some bytes more or less neither make cards of one model
+// differ nor change what the node says of them.
+const ReservedStepMiB = 64
+
 // ErrLost is returned for a card that the driver no longer reaches.
 var ErrLost = errors.New("the card has fallen off the bus")
 
@@ -19,6 +23,8 @@ var ErrLost = errors.New("the card has fallen off the bus")
 type Library interface {
 	// Version names the library and the driver, for logs.
 	Version() string
+	// Driver is the driver's version, as nvidia-smi writes it.
+	Driver() string
 	// Read returns all cards as they are now, in order of index.
 	Read() (Fleet, error)
 	// Wait returns the next event of any card, or ctx's error.
@@ -27,6 +33,8 @@ type Library interface {
 	Processes(uuid string) ([]Process, error)
 	// Edits returns what makes some cards or slices usable in a container: device nodes, libraries, hooks.
 	Edits(uuids []string) (specs.ContainerEdits, error)
+	// Source says where the Edits of a card or slice are from, "" where there are none.
+	Source(uuid string) string
 }
 
 // Fleet is all cards of a node.
@@ -44,6 +52,8 @@ type Card struct {
 	UUID string
 	// Index is the driver's number of the card.
 	Index int
+	// Minor is the number of the card's device node, /dev/nvidiaMINOR; nil where the driver does not say it. It is often another than Index.
+	Minor *int
 	// Product is the driver's name of the model, such as NVIDIA A100-SXM4-80GB.
 	Product string
 	// MemoryMiB is all of the card's memory.

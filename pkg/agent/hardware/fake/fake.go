@@ -122,6 +122,12 @@ func Open(path string) (*Library, error) {
 // Version says that nothing here is real.
 func (*Library) Version() string { return "fake cards of a file" }
 
+// Driver is none.
+func (*Library) Driver() string { return "none" }
+
+// Source is the file, of each card.
+func (l *Library) Source(string) string { return l.path }
+
 // Read returns the cards of the file.
 func (l *Library) Read() (hardware.Fleet, error) {
 	_, fleet, err := l.current()

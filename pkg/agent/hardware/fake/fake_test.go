@@ -42,7 +42,7 @@ func TestCardsOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := 1
-	if diff := cmp.Diff(hardware.Card{UUID: UUID(2), Index: 2, Product: defaultProduct, MemoryMiB: defaultMemoryMiB, NUMANode: &one, PCIeSwitch: "0000:11:00.0"}, fleet.Cards[2]); diff != "" {
+	if diff := cmp.Diff(hardware.Card{UUID: UUID(2), Index: 2, Minor: new(2), Product: defaultProduct, MemoryMiB: defaultMemoryMiB, NUMANode: &one, PCIeSwitch: "0000:11:00.0"}, fleet.Cards[2]); diff != "" {
 		t.Errorf("card 2 (-want +got):\n%s", diff)
 	}
 	write(t, path, `{count: 2, nvlinks: 2, cards: [{index: 0, absent: true}, {index: 1, lost: true}, {index: 7, uuid: GPU-x, memoryMiB: 5,

@@ -49,7 +49,7 @@ func (c *Config) regular(i int) hardware.Card {
 		node = 1
 	}
 	return hardware.Card{
-		UUID: UUID(i), Index: i, Product: cmp.Or(c.Product, defaultProduct), MemoryMiB: cmp.Or(c.MemoryMiB, defaultMemoryMiB), ReservedMiB: c.ReservedMiB,
+		UUID: UUID(i), Index: i, Minor: &i, Product: cmp.Or(c.Product, defaultProduct), MemoryMiB: cmp.Or(c.MemoryMiB, defaultMemoryMiB), ReservedMiB: c.ReservedMiB,
 		NUMANode: &node, PCIeSwitch: fmt.Sprintf("0000:%02x:00.0", 16+i/2),
 	}
 }

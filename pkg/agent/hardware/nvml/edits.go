@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"g8s.host/gpu-scheduler/pkg/agent/hardware/toolkit"
 )
 
 // nodePattern is the device node of a card: its number is the driver's, and not the index.
@@ -30,7 +31,8 @@ func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
 			named[name] = true
 		}
 	}
-	if len(named) == 0 {
+	made := slices.ContainsFunc(uuids, func(uuid string) bool { return l.specs.Source(uuid) == toolkit.Made })
+	if len(named) == 0 && !made {
 		return edits, nil // a platform without such nodes
 	}
 	want := map[string]bool{}
@@ -41,12 +43,19 @@ func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
 		}
 		want[fmt.Sprintf("/nvidia%d", number)] = true
 	}
-	if !maps.Equal(want, named) {
-		return specs.ContainerEdits{}, fmt.Errorf("the CDI spec of NVIDIA's container toolkit has %s for %s, and the driver has %s: run "+
-			"nvidia-ctk cdi generate --device-name-strategy=uuid --output=/var/run/cdi/nvidia.yaml again", nodes(named), strings.Join(uuids, ", "), nodes(want))
+	if maps.Equal(want, named) {
+		return edits, nil
 	}
-	return edits, nil
+	if made {
+		return specs.ContainerEdits{}, fmt.Errorf("the machine has the device nodes %q for %s, and the driver %s: nvidia-smi, run as root, makes them",
+			nodes(named), strings.Join(uuids, ", "), nodes(want))
+	}
+	return specs.ContainerEdits{}, fmt.Errorf("the CDI spec of NVIDIA's container toolkit has %s for %s, and the driver has %s: run "+
+		"nvidia-ctk cdi generate --device-name-strategy=uuid --output=/var/run/cdi/nvidia.yaml again", nodes(named), strings.Join(uuids, ", "), nodes(want))
 }
+
+// Source returns where [Library.Edits] of a card or slice are from.
+func (l *Library) Source(uuid string) string { return l.specs.Source(uuid) }
 
 func nodes(names map[string]bool) string {
 	var paths []string
@@ -61,13 +70,13 @@ func nodes(names map[string]bool) string {
 func (l *Library) noteMinors(reads []reading) {
 	minors := maps.Clone(*l.minors.Load())
 	for i := range reads {
-		number, ret := reads[i].device.GetMinorNumber()
-		if ret != nvml.SUCCESS {
+		card := &reads[i].card
+		if card.Minor == nil {
 			continue
 		}
-		minors[reads[i].card.UUID] = number
-		for _, slice := range reads[i].card.Slices {
-			minors[slice.UUID] = number
+		minors[card.UUID] = *card.Minor
+		for _, slice := range card.Slices {
+			minors[slice.UUID] = *card.Minor
 		}
 	}
 	l.minors.Store(&minors)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	cdispecs "tags.cncf.io/container-device-interface/specs-go"
 
 	"g8s.host/gpu-scheduler/pkg/agent/cdi"
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
@@ -34,6 +35,10 @@ type Library struct {
 	// address of the other card and by that of the card; "" is all switches.
 	addresses map[int]string
 	links     map[string]map[string]int
+
+	// driver is where the driver is installed, and made the spec of the cards that it was last made for.
+	driver place
+	made   atomic.Pointer[madeSpec]
 
 	// minors are the numbers of device nodes, by UUID of the card or slice.
 	minors atomic.Pointer[map[string]int]
@@ -65,6 +70,7 @@ func Open(root string) (hardware.Library, error) {
 		}
 	}
 	l := newLibrary(nvml.New(nvml.WithLibraryPath(path)), sysfs.Root, toolkit.In(toolkit.Folders(root), cdi.Prefix))
+	l.driver = placeOf(root, path)
 	if err := l.start(); err != nil {
 		return nil, fmt.Errorf("loading NVIDIA's driver library %s (is the driver installed?): %w", path, err)
 	}
@@ -73,8 +79,13 @@ func Open(root string) (hardware.Library, error) {
 
 func newLibrary(lib nvml.Interface, pci string, specs *toolkit.Specs) *Library {
 	l := &Library{lib: lib, pci: pci, specs: specs, known: map[int]hardware.Card{}, addresses: map[int]string{},
-		links: map[string]map[string]int{}}
+		links: map[string]map[string]int{}, driver: placeOf("/", "")}
 	l.minors.Store(&map[string]int{})
+	l.made.Store(&madeSpec{err: errors.New("the driver has named no card yet")})
+	specs.OrMake(func() (*cdispecs.Spec, error) {
+		made := l.made.Load()
+		return made.spec, made.err
+	})
 	return l
 }
 
@@ -86,12 +97,15 @@ func (l *Library) start() error {
 	if err := failure("asking for the driver's version", ret); err != nil {
 		return err
 	}
-	l.version = "NVIDIA driver " + driver
+	l.version = driver
 	return nil
 }
 
 // Version names the driver.
-func (l *Library) Version() string { return l.version }
+func (l *Library) Version() string { return "NVIDIA driver " + l.version }
+
+// Driver returns the driver's version.
+func (l *Library) Driver() string { return l.version }
 
 // failure returns nvml's answer as an error, nil for success.
 func failure(doing string, ret nvml.Return) error {
@@ -139,6 +153,7 @@ func (l *Library) Read() (hardware.Fleet, error) {
 	}
 	fleet.Links = linksOf(reads)
 	l.noteMinors(reads)
+	l.makeSpec(reads)
 	return fleet, nil
 }
 

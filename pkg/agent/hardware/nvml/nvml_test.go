@@ -50,6 +50,7 @@ func newMachine(t *testing.T) (*machine, *Library) {
 		d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, nvml.SUCCESS }
 		d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { return 0, nvml.SUCCESS }
 		d.GetFieldValuesFunc = func([]nvml.FieldValue) nvml.Return { return nvml.ERROR_NOT_SUPPORTED }
+		d.IsMigDeviceHandleFunc = func() (bool, nvml.Return) { return false, nvml.SUCCESS }
 		d.RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { return nvml.SUCCESS }
 	}
 	m.EventSetCreateFunc = func() (nvml.EventSet, nvml.Return) {
@@ -94,7 +95,7 @@ func TestRead(t *testing.T) {
 	if len(fleet.Cards) != 8 {
 		t.Fatalf("%d cards, want 8", len(fleet.Cards))
 	}
-	want := hardware.Card{UUID: m.uuid(3), Index: 3, Product: "Mock NVIDIA A100-SXM4-40GB", MemoryMiB: 40960, ReservedMiB: new(int64(576))}
+	want := hardware.Card{UUID: m.uuid(3), Index: 3, Minor: new(3), Product: "Mock NVIDIA A100-SXM4-40GB", MemoryMiB: 40960, ReservedMiB: new(int64(576))}
 	if diff := cmp.Diff(want, fleet.Cards[3]); diff != "" {
 		t.Errorf("card 3 (-want +got):\n%s", diff)
 	}

@@ -17,9 +17,6 @@ import (
 
 const (
 	bytesPerMiB = 1 << 20
-	// reservedStepMiB rounds what the driver keeps of a card, so that some bytes more or less neither make cards of one model differ
-	// nor change what the node says of them.
-	reservedStepMiB = 64
 	// memoryWithReserved is of drivers since 510. Calling what a library lacks ends the program.
 	memoryWithReserved = "nvmlDeviceGetMemoryInfo_v2"
 )
@@ -58,6 +55,9 @@ func (l *Library) read(index int) (reading, error) {
 	if name, ret := device.GetName(); ret == nvml.SUCCESS {
 		r.card.Product = name
 	}
+	if minor, ret := device.GetMinorNumber(); ret == nvml.SUCCESS {
+		r.card.Minor = &minor
+	}
 	place := sysfs.PlaceOf(l.pci, r.busID)
 	r.card.NUMANode, r.card.PCIeSwitch = place.NUMANode, place.Switch
 	if mode, _, ret := device.GetMigMode(); ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE {
@@ -79,8 +79,8 @@ func (l *Library) reserved(device nvml.Device, total uint64) *int64 {
 	if ret != nvml.SUCCESS || memory.Reserved > total {
 		return nil
 	}
-	const step = reservedStepMiB * bytesPerMiB
-	reserved := int64((memory.Reserved+step-1)/step) * reservedStepMiB
+	const step = hardware.ReservedStepMiB * bytesPerMiB
+	reserved := int64((memory.Reserved+step-1)/step) * hardware.ReservedStepMiB
 	return &reserved
 }
 

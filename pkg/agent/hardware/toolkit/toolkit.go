@@ -28,6 +28,8 @@ type Specs struct {
 	folders []string
 	// skip begins the names of files that are not the toolkit's.
 	skip string
+	// make returns a spec of cards that no file names; nil where there is none to ask.
+	make func() (*specs.Spec, error)
 
 	mu    sync.Mutex
 	files map[string]file
@@ -42,20 +44,28 @@ type file struct {
 // In returns the specs of some folders, the first ones before the others, without files whose name begins with skip: our own, which change all the time.
 func In(folders []string, skip string) *Specs { return &Specs{folders: folders, skip: skip} }
 
+// OrMake has cards that no file names looked for in a spec that somebody else makes.
+func (s *Specs) OrMake(make func() (*specs.Spec, error)) *Specs {
+	s.make = make
+	return s
+}
+
+// Made is the [Specs.Source] of cards that no file names.
+const Made = "made by the agent"
+
 // Edits returns what makes some cards or slices usable, by UUID. A card's number would do for a name too, but numbers
 // change with a restart, and then it would be another card.
 func (s *Specs) Edits(uuids []string) (specs.ContainerEdits, error) {
-	found, err := s.read()
+	found, err := s.all()
 	if err != nil {
-		return specs.ContainerEdits{}, fmt.Errorf("reading the CDI specs of NVIDIA's container toolkit: %w", err)
+		return specs.ContainerEdits{}, err
 	}
 	var edits specs.ContainerEdits
 	var used []*specs.Spec
 	for _, uuid := range uuids {
-		spec, device := find(found, uuid)
+		_, spec, device := find(found, uuid)
 		if device == nil {
-			return specs.ContainerEdits{}, fmt.Errorf("no CDI spec in %v has the device %s=%s: install NVIDIA's container toolkit, and run "+
-				"nvidia-ctk cdi generate --device-name-strategy=uuid --output=/var/run/cdi/nvidia.yaml", s.folders, kind, uuid)
+			return specs.ContainerEdits{}, s.missing(uuid)
 		}
 		if !slices.Contains(used, spec) {
 			used = append(used, spec)
@@ -66,15 +76,57 @@ func (s *Specs) Edits(uuids []string) (specs.ContainerEdits, error) {
 	return edits, nil
 }
 
-func find(found []*specs.Spec, name string) (*specs.Spec, *specs.Device) {
-	for _, spec := range found {
-		for i := range spec.Devices {
-			if spec.Devices[i].Name == name {
-				return spec, &spec.Devices[i]
+// Source returns the file that names a card or slice, or [Made]; "" where nothing does.
+func (s *Specs) Source(uuid string) string {
+	found, err := s.all()
+	if err != nil {
+		return ""
+	}
+	source, _, _ := find(found, uuid)
+	return source
+}
+
+// all returns the specs of the files, and behind them the one that is made.
+func (s *Specs) all() ([]sourced, error) {
+	found, err := s.read()
+	if err != nil {
+		return nil, fmt.Errorf("reading the CDI specs of NVIDIA's container toolkit: %w", err)
+	}
+	if s.make != nil {
+		if spec, err := s.make(); err == nil {
+			found = append(found, sourced{Made, spec})
+		}
+	}
+	return found, nil
+}
+
+// missing says why there is nothing of a card.
+func (s *Specs) missing(uuid string) error {
+	why := ""
+	if s.make != nil {
+		if _, err := s.make(); err != nil {
+			why = fmt.Sprintf(", and the agent cannot make one (%v)", err)
+		}
+	}
+	return fmt.Errorf("no CDI spec in %v has the device %s=%s%s: install NVIDIA's container toolkit, and run "+
+		"nvidia-ctk cdi generate --device-name-strategy=uuid --output=/var/run/cdi/nvidia.yaml", s.folders, kind, uuid, why)
+}
+
+// sourced is a spec, and where it is from.
+type sourced struct {
+	source string
+	spec   *specs.Spec
+}
+
+func find(found []sourced, name string) (string, *specs.Spec, *specs.Device) {
+	for _, one := range found {
+		for i := range one.spec.Devices {
+			if one.spec.Devices[i].Name == name {
+				return one.source, one.spec, &one.spec.Devices[i]
 			}
 		}
 	}
-	return nil, nil
+	return "", nil, nil
 }
 
 // add appends edits, and leaves out what is there already: each device of a spec names the nodes that all of them need.
@@ -106,10 +158,10 @@ func add(to, from *specs.ContainerEdits) {
 }
 
 // read returns the toolkit's specs, in the order of their files.
-func (s *Specs) read() ([]*specs.Spec, error) {
+func (s *Specs) read() ([]sourced, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []*specs.Spec
+	var found []sourced
 	seen := map[string]file{}
 	for _, folder := range s.folders {
 		paths, err := filepath.Glob(filepath.Join(folder, "*"))
@@ -129,7 +181,7 @@ func (s *Specs) read() ([]*specs.Spec, error) {
 			}
 			seen[path] = read
 			if read.spec.Kind == kind {
-				found = append(found, read.spec)
+				found = append(found, sourced{path, read.spec})
 			}
 		}
 	}

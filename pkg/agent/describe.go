@@ -1,0 +1,31 @@
+package agent
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/agent/health"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Description is what an agent that starts now would write on its node.
+type Description struct {
+	Inventory gpu.Inventory
+	// Labels are those of a node that has none.
+	Labels map[string]string
+	// Health is by UUID of the card.
+	Health map[string]string
+}
+
+// Describe returns what an agent would write that has seen these cards once, and nothing before.
+func Describe(fleet hardware.Fleet) Description {
+	tracker := health.NewTracker(0)
+	tracker.Observe(fleet.Cards, time.Now())
+	view := View{Fleet: fleet, Known: true, Health: map[string]string{}}
+	for i := range fleet.Cards {
+		view.Health[fleet.Cards[i].UUID] = tracker.Of(fleet.Cards[i].UUID)
+	}
+	return Description{Inventory: view.Inventory(), Labels: missingLabels(&corev1.Node{}, &view), Health: view.Health}
+}

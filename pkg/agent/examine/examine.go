@@ -1,0 +1,226 @@
+// Package examine compares what the agent would say of a machine with what nvidia-smi says of it. It is pure: both go in as values.
+package examine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"g8s.host/gpu-scheduler/pkg/agent/hardware"
+	"g8s.host/gpu-scheduler/pkg/agent/hardware/smi"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Said is what the agent would say.
+type Said struct {
+	// Driver is the driver's version.
+	Driver string
+	Fleet  hardware.Fleet
+	// Health is [gpu.Healthy] or what is wrong, by UUID of the card.
+	Health map[string]string
+	// Labels are what the agent would write on a node that has none of them.
+	Labels map[string]string
+	// Specs are where the containers of a card or slice get their device nodes and libraries from, by UUID.
+	Specs map[string]Spec
+	// Runtime and MPS say what is found of the container runtime and of MPS.
+	Runtime, MPS string
+}
+
+// Spec is what containers would get of a card or a slice.
+type Spec struct {
+	// Source is a file, or "the agent" where it makes the spec itself.
+	Source string
+	// Nodes are the paths of the device nodes.
+	Nodes []string
+	// Refused is why containers would get nothing, "" where they get what they need.
+	Refused string
+}
+
+// Fact is one line of the comparison.
+type Fact struct {
+	// Of is "node", or a card's UUID.
+	Of string `json:"of"`
+	// Name is what is compared.
+	Name string `json:"name"`
+	// Agent and SMI are the two words. SMI is "" where nvidia-smi does not say it in a form for programs.
+	Agent string `json:"agent"`
+	SMI   string `json:"nvidiaSMI,omitempty"`
+	// Differs tells that the two do not fit, or that containers would get no cards.
+	Differs bool `json:"differs,omitempty"`
+}
+
+// OfNode is [Fact.Of] for what is no card's.
+const OfNode = "node"
+
+const unknown = "unknown"
+
+// Compare returns all that is said, the node's first and then card by card in the order of the driver's numbers.
+func Compare(said *Said, machine *smi.Machine) []Fact {
+	var facts []Fact
+	add := func(of, name, agent, other string, differs bool) {
+		facts = append(facts, Fact{Of: of, Name: name, Agent: agent, SMI: other, Differs: differs})
+	}
+	same := func(of, name, agent, other string) { add(of, name, agent, other, agent != other) }
+	same(OfNode, "driver", said.Driver, machine.Driver)
+	same(OfNode, "cards", strconv.Itoa(len(said.Fleet.Cards)), strconv.Itoa(len(machine.Cards)))
+	for _, unread := range said.Fleet.Unread {
+		add(OfNode, "unread", unread, "", true)
+	}
+	for _, name := range slices.Sorted(maps.Keys(said.Labels)) {
+		add(OfNode, "label "+name, said.Labels[name], "", false)
+	}
+	add(OfNode, "container runtime", said.Runtime, "", false)
+	add(OfNode, "MPS", said.MPS, "", false)
+	same(OfNode, "NVLinks", linksText(countLinks(said.Fleet.Links)), linksText(machine.NVLinks))
+	for i := range max(len(said.Fleet.Cards), len(machine.Cards)) {
+		switch {
+		case i >= len(said.Fleet.Cards):
+			add(machine.Cards[i].UUID, "card", "", machine.Cards[i].Product, true)
+		case i >= len(machine.Cards):
+			add(said.Fleet.Cards[i].UUID, "card", said.Fleet.Cards[i].Product, "", true)
+		default:
+			facts = append(facts, compareCard(said, &said.Fleet.Cards[i], &machine.Cards[i], i)...)
+		}
+	}
+	return facts
+}
+
+// compareCard compares two views of the card with a number of the driver.
+func compareCard(said *Said, card *hardware.Card, other *smi.Card, index int) []Fact {
+	var facts []Fact
+	add := func(name, agent, smi string, differs bool) {
+		facts = append(facts, Fact{Of: card.UUID, Name: name, Agent: agent, SMI: smi, Differs: differs})
+	}
+	same := func(name, agent, smi string) { add(name, agent, smi, agent != smi) }
+	same("index", strconv.Itoa(card.Index), strconv.Itoa(index))
+	same("UUID", card.UUID, other.UUID)
+	same("product", card.Product, other.Product)
+	same("device node", number(card.Minor), number(other.Minor))
+	same("memory MiB", strconv.FormatInt(card.MemoryMiB, 10), number(other.MemoryMiB))
+	add("reserved MiB", number(card.ReservedMiB), number(other.ReservedMiB), !fitsReserved(card.ReservedMiB, other.ReservedMiB))
+	// A machine with one NUMA node may not say which it is, and nvidia-smi then says 0.
+	numaDiffers := card.NUMANode != nil && other.NUMANode != nil && *card.NUMANode != *other.NUMANode
+	add("NUMA node", number(card.NUMANode), number(other.NUMANode), numaDiffers)
+	add("PCIe switch", cmp.Or(card.PCIeSwitch, "none"), "", false)
+	same("MIG mode", onOff(card.MIG), onOff(other.MIG))
+	if card.MIG || other.MIG {
+		same("slices MiB", sizesText(sliceSizes(card)), sizesText(other.SlicesMiB))
+	}
+	add("health", said.Health[card.UUID], signsText(other.Signs), signsText(withoutLinks(card.Signs)) != signsText(other.Signs))
+	for _, uuid := range given(card) {
+		spec := said.Specs[uuid]
+		if spec.Refused != "" {
+			add("CDI spec of "+uuid, spec.Refused, "", true)
+			continue
+		}
+		add("CDI spec of "+uuid, fmt.Sprintf("%s: %s", spec.Source, strings.Join(spec.Nodes, " ")), "", false)
+	}
+	return facts
+}
+
+// given are the UUIDs that containers can get of a card: its own, or those of its slices.
+func given(card *hardware.Card) []string {
+	if !card.MIG {
+		return []string{card.UUID}
+	}
+	var uuids []string
+	for _, slice := range card.Slices {
+		uuids = append(uuids, slice.UUID)
+	}
+	return uuids
+}
+
+func sliceSizes(card *hardware.Card) []int64 {
+	var sizes []int64
+	for _, slice := range card.Slices {
+		sizes = append(sizes, slice.MemoryMiB)
+	}
+	slices.Sort(sizes)
+	return sizes
+}
+
+func sizesText(sizes []int64) string {
+	if len(sizes) == 0 {
+		return "none"
+	}
+	return strings.Trim(fmt.Sprint(sizes), "[]")
+}
+
+// fitsReserved reports whether what the agent says the driver keeps is what nvidia-smi says, rounded up: both round, by bytes and MiB.
+func fitsReserved(agent, other *int64) bool {
+	if agent == nil || other == nil {
+		return agent == nil && other == nil
+	}
+	return *agent >= *other-1 && *agent <= *other+hardware.ReservedStepMiB
+}
+
+// withoutLinks leaves out what nvidia-smi says nothing of.
+func withoutLinks(signs hardware.Signs) hardware.Signs {
+	signs.LinksDown = 0
+	return signs
+}
+
+// signsText says what is wrong with a card.
+func signsText(signs hardware.Signs) string {
+	var wrong []string
+	for _, sign := range []struct {
+		there bool
+		text  string
+	}{
+		{signs.Lost, "lost"}, {signs.Failing, "answers with errors"}, {signs.Recovery != hardware.RecoveryNone, "asks for a " + string(signs.Recovery)},
+		{signs.RowRemapFailed, "no spare row left"}, {signs.RowRemapPending, "a row is replaced at the next reset"}, {signs.ThermalSlowdown, "slowed down by heat"},
+	} {
+		if sign.there {
+			wrong = append(wrong, sign.text)
+		}
+	}
+	if len(wrong) == 0 {
+		return gpu.Healthy
+	}
+	return strings.Join(wrong, ", ")
+}
+
+// countLinks unfolds links between several cards into those between two.
+func countLinks(links []gpu.Link) map[[2]int]int {
+	counts := map[[2]int]int{}
+	for _, link := range links {
+		for _, from := range link.GPUs {
+			for _, to := range link.GPUs {
+				if from < to {
+					counts[[2]int{from, to}] += link.NVLinks
+				}
+			}
+		}
+	}
+	return counts
+}
+
+func linksText(counts map[[2]int]int) string {
+	var told []string
+	for _, pair := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }) {
+		told = append(told, fmt.Sprintf("%d-%d:%d", pair[0], pair[1], counts[pair]))
+	}
+	return cmp.Or(strings.Join(told, " "), "none")
+}
+
+func number[T int | int64](n *T) string {
+	if n == nil {
+		return unknown
+	}
+	return strconv.FormatInt(int64(*n), 10)
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// Differences returns the facts that differ.
+func Differences(facts []Fact) []Fact {
+	return slices.DeleteFunc(slices.Clone(facts), func(fact Fact) bool { return !fact.Differs })
+}
