@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 )
 
 // announceNoMembers has kube-scheduler nominate no member of a gang for the node that it is about to be bound to. What is nominated says
@@ -28,13 +28,13 @@ type discreet struct{ framework.Framework }
 
 // WillWaitOnPermit implements framework.Framework.
 func (d discreet) WillWaitOnPermit(ctx context.Context, pod *corev1.Pod) bool {
-	return pod.Labels[names.LabelPodGroup] == "" && d.Framework.WillWaitOnPermit(ctx, pod)
+	return !gang.MayBeMember(pod) && d.Framework.WillWaitOnPermit(ctx, pod)
 }
 
 // RunPreBindPreFlights implements framework.Framework.
 func (d discreet) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	status := d.Framework.RunPreBindPreFlights(ctx, state, pod, node)
-	if status.IsSuccess() && pod.Labels[names.LabelPodGroup] != "" {
+	if status.IsSuccess() && gang.MayBeMember(pod) {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return status

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/fair"
+	"g8s.host/gpu-scheduler/pkg/gang"
 )
 
 // look is what was in the active queue at one moment, of those of the highest priority.
@@ -111,7 +111,7 @@ func (l *look) sibling(of *corev1.Pod, before func(a, b *corev1.Pod) bool) *core
 		return nil
 	}
 	first := c.first(before)
-	if first == nil || first.Labels[names.LabelPodGroup] != of.Labels[names.LabelPodGroup] {
+	if first == nil || gang.KeyOf(first) != gang.KeyOf(of) {
 		return nil
 	}
 	return first

@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reservation"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
@@ -120,7 +121,7 @@ func suited(nodes []*corev1.Node) func(*corev1.Pod) bool {
 		if err != nil {
 			return false // no node mends a malformed request
 		}
-		if pod.Labels[names.LabelPodGroup] != "" {
+		if gang.MayBeMember(pod) {
 			return true
 		}
 		pool := gpu.PodPool(pod)

@@ -135,11 +135,16 @@ func count(resources corev1.ResourceRequirements, name corev1.ResourceName) (int
 	return n, nil
 }
 
-// migSlices counts MIG slices of every profile.
+// migSlices counts MIG slices of every profile, from the limit when there is no request.
 func migSlices(resources corev1.ResourceRequirements) int64 {
 	var sum int64
 	for name, quantity := range resources.Requests {
 		if strings.HasPrefix(string(name), names.ResourceMIGPrefix) {
+			sum, _ = addSaturating(sum, max(quantity.Value(), 0))
+		}
+	}
+	for name, quantity := range resources.Limits {
+		if _, asked := resources.Requests[name]; !asked && strings.HasPrefix(string(name), names.ResourceMIGPrefix) {
 			sum, _ = addSaturating(sum, max(quantity.Value(), 0))
 		}
 	}

@@ -25,6 +25,8 @@ type Kind struct {
 	Resource schema.GroupVersionResource
 	// Without is what comes of it where there are none.
 	Without string
+	// Rare says that most clusters have no such kind: the log does not say so.
+	Rare bool
 	// seen is set when they could be listed once. From then on a refusal is a fault of the API server's that passes,
 	// such as one that starts and does not know the roles yet.
 	seen atomic.Bool
@@ -38,6 +40,9 @@ const lookAgain, soonestLook = 10 * time.Second, time.Second
 
 // resourceVersionOfNone is that of the list where there is no such kind: no API server gives it out.
 const resourceVersionOfNone = "none"
+
+// Served reports whether they could be listed.
+func (k *Kind) Served() bool { return k.seen.Load() }
 
 // List implements cache.ListerWatcher.
 func (k *Kind) List(options metav1.ListOptions) (runtime.Object, error) {
@@ -55,6 +60,7 @@ func (k *Kind) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 		k.seen.Store(true)
 		k.told.Store(toldNothing)
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !k.seen.Load():
+		k.seen.Store(false)
 		k.tell(klog.FromContext(ctx), err)
 		none := &unstructured.UnstructuredList{}
 		none.SetResourceVersion(resourceVersionOfNone)
@@ -82,6 +88,9 @@ func (k *Kind) tell(log klog.Logger, err error) {
 	}
 	if why == toldForbidden {
 		log.Error(err, "The scheduler may not read "+k.Resource.Resource+", which needs its ClusterRole applied again: "+k.Without)
+		return
+	}
+	if k.Rare {
 		return
 	}
 	log.Info("There are no "+k.Resource.Resource+" to read: "+k.Without, "err", err)

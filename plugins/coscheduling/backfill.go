@@ -107,7 +107,7 @@ func (s *searches) leave(job string) {
 // lineUp says where a pod stands in the line of those that wait: a member where its gang does.
 func (p *Plugin) lineUp(pod *corev1.Pod) backfill.Turn {
 	turn := backfill.Turn{Job: string(pod.UID), Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time}
-	if name, ok := groupOf(pod); ok {
+	if name, ok := p.groups.groupOf(pod); ok {
 		if group := p.groups.get(name); unusable(group) == "" {
 			turn.Job, turn.Since, turn.Members = jobOf(gangOf(pod, group)), since(pod, group), group.minMember
 		}
@@ -244,7 +244,7 @@ func (p *Plugin) lookAgain(job string, pod *corev1.Pod) {
 // waitingOf returns a pod of a job that waits, nil for none: this one, if it does.
 func (p *Plugin) waitingOf(job string, pod *corev1.Pod) *corev1.Pod {
 	candidates := []*corev1.Pod{p.living(nameOf(pod), pod.UID)}
-	if name, ok := groupOf(pod); ok {
+	if name, ok := p.groups.groupOf(pod); ok {
 		if group := p.groups.get(name); group != nil {
 			candidates = append(candidates, p.podsIn(gangOf(pod, group), group)...)
 		}

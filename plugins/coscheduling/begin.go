@@ -42,7 +42,7 @@ const (
 //
 // Pods of no gang are skipped, and those whose gang runs without them: they are placed like any other.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	if !ok || p.finished.before(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -194,7 +194,7 @@ func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][
 	for _, node := range p.pods.ListIndexFuncValues(byNomination) {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
 			pod := info.GetPod()
-			if isOf(g, group, m, pod) || corev1helpers.PodPriority(pod) < least && !request.Defers(pod) {
+			if p.isOf(g, group, m, pod) || corev1helpers.PodPriority(pod) < least && !request.Defers(pod) {
 				continue
 			}
 			if kept == nil {
@@ -208,11 +208,11 @@ func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][
 }
 
 // isOf reports whether a pod is a member of a gang, or the pod alone that the gang is made of.
-func isOf(g gang, group *podGroup, m *members, pod *corev1.Pod) bool {
+func (p *Plugin) isOf(g gang, group *podGroup, m *members, pod *corev1.Pod) bool {
 	if g.isAlone() {
 		return pod.UID == m.waiting[0].UID
 	}
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	return ok && name == g.group && gangOf(pod, group) == g
 }
 

@@ -25,7 +25,7 @@ func (p *Plugin) Fails(pod *corev1.Pod) { p.turns.fails(pod.UID, p.now()) }
 
 // GoesOn reports whether the gang of a pod has begun to take places: it is not kept waiting halfway.
 func (p *Plugin) GoesOn(pod *corev1.Pod) bool {
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	if !ok {
 		return false
 	}

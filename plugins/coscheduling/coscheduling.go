@@ -220,8 +220,8 @@ func seconds(count int64) time.Duration {
 func (*Plugin) Name() string { return Name }
 
 // SignPod refuses members: whether one is let through depends on the others. All other pods are alike to this plugin.
-func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if _, ok := groupOf(pod); ok {
+func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if _, ok := p.groups.groupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the pod is a member of a gang")
 	}
 	return nil, nil

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
 
@@ -392,6 +393,6 @@ func TestSiblingsAreQueuedAsThoseOfAGangThatHasBegun(t *testing.T) {
 }
 
 func mustGroup(pod *corev1.Pod) types.NamespacedName {
-	name, _ := groupOf(pod)
+	name, _ := pkggang.Named(pod)
 	return name
 }

@@ -61,7 +61,7 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 // deleted, or got a place, all are tried. A gang whose PodGroup is missing or cannot be read waits for its PodGroup, one whose members
 // still come for the last of them. Members of a gang that stands are placed one by one, and wait each for itself.
 func (p *Plugin) GoesAhead(pod *corev1.Pod) bool {
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	if !ok {
 		return true
 	}
@@ -81,7 +81,7 @@ func (p *Plugin) waits(name types.NamespacedName, g gang, group *podGroup) bool 
 	if err != nil || !found || !ok {
 		return false
 	}
-	of, ok := groupOf(pod)
+	of, ok := p.groups.groupOf(pod)
 	return ok && of == g.group && lives(pod) && gangOf(pod, group) == g && p.placeOf(pod) == none
 }
 
@@ -104,20 +104,20 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	case before == nil && after == nil:
 		return fwk.QueueSkip, nil
 	case after == nil:
-		if p.gaveUp(before) && (sameGroup(before, pod) || !p.isTried(pod)) {
+		if p.gaveUp(before) && (p.inSameGroup(before, pod) || !p.isTried(pod)) {
 			return fwk.QueueSkip, nil
 		}
 		return hint.QueueIf(p.makesWay(before, pod) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
 	case before == nil:
-		return hint.QueueIf((sameGroup(after, pod) || p.keptOff(pod).isHelped(after)) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
+		return hint.QueueIf((p.inSameGroup(after, pod) || p.keptOff(pod).isHelped(after)) && p.GoesAhead(pod) && p.heedsNews(pod)), nil
 	}
-	isNews := after.UID == pod.UID || (sameGroup(after, pod) || p.yields(before, after, pod)) && p.GoesAhead(pod)
+	isNews := after.UID == pod.UID || (p.inSameGroup(after, pod) || p.yields(before, after, pod)) && p.GoesAhead(pod)
 	return hint.QueueIf(isNews && p.heedsNews(pod)), nil
 }
 
 // keptOff is what keeps the gang of a member out that is not tried for now, nil where that is not known or not so.
 func (p *Plugin) keptOff(member *corev1.Pod) *keptOff {
-	name, ok := groupOf(member)
+	name, ok := p.groups.groupOf(member)
 	if group := p.groups.get(name); ok && group != nil {
 		return p.places.keptOff(gangOf(member, group), p.now())
 	}
@@ -146,9 +146,10 @@ func asked(pod *corev1.Pod) []cycle.Ask {
 // placeIn is the node that a pod is on, or that is kept for it, "" for none.
 func placeIn(pod *corev1.Pod) string { return cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName) }
 
-func sameGroup(a, b *corev1.Pod) bool {
-	first, ok := groupOf(a)
-	second, _ := groupOf(b)
+// inSameGroup reports whether two pods are members of one group.
+func (p *Plugin) inSameGroup(a, b *corev1.Pod) bool {
+	first, ok := p.groups.groupOf(a)
+	second, _ := p.groups.groupOf(b)
 	return ok && first == second
 }
 
@@ -157,7 +158,7 @@ func (p *Plugin) looksTo(member *corev1.Pod, node *corev1.Node) bool {
 	if isOpenTo(node, member) {
 		return true
 	}
-	name, ok := groupOf(member)
+	name, ok := p.groups.groupOf(member)
 	group := p.groups.get(name)
 	if !ok || group == nil {
 		return false
@@ -207,6 +208,13 @@ func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 	if err != nil {
 		return fmt.Errorf("following PodGroups: %w", err)
 	}
+	for _, ofKind := range p.groups.workloads {
+		for _, of := range ofKind {
+			if err := p.followWorkloads(of); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -215,7 +223,7 @@ func (p *Plugin) leavesGroup(before, after *corev1.Pod) {
 	if before == nil || after == nil || !lives(before) {
 		return
 	}
-	if name, ok := groupOf(before); ok && (!lives(after) || !sameGroup(before, after)) {
+	if name, ok := p.groups.groupOf(before); ok && (!lives(after) || !p.inSameGroup(before, after)) {
 		p.tidy(gang{group: name})
 		p.tidy(gang{group: name, owner: ownerOf(before)})
 		p.forgetArrivals(name)
@@ -228,7 +236,7 @@ func (p *Plugin) podChanged(object any) {
 	if !ok {
 		return
 	}
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	if pod.Spec.NodeName == "" {
 		return
 	}
@@ -264,7 +272,7 @@ func (p *Plugin) podGone(object any) {
 // Whether its gang has one owner is not asked, as its PodGroup may be gone before it.
 func (p *Plugin) forget(pod *corev1.Pod) {
 	p.turns.leave(pod.UID, p.now())
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	if !ok {
 		p.promises.End(string(pod.UID))
 		p.forgetAlone(pod)

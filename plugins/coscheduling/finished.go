@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 )
 
 // finished knows the members of gangs that have succeeded, which kube-scheduler's own list of pods leaves out. A gang of
@@ -68,7 +69,7 @@ func controllerKeys(object any) ([]string, error) {
 // controllerKey names a pod's controller and gang, "" for a pod without either.
 func controllerKey(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if group, ok := groupOf(pod); ok && owner != nil {
+	if group, ok := pkggang.Named(pod); ok && owner != nil {
 		return string(owner.UID) + "/" + group.String()
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
@@ -21,12 +22,6 @@ type gang struct {
 	// owner is the pods' controller, or the Deployment of that; "" for pods without one, and where the PodGroup gathers those
 	// of several.
 	owner types.UID
-}
-
-// groupOf returns the PodGroup of a pod, and false if it is in none.
-func groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	name := pod.Labels[names.LabelPodGroup]
-	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
 }
 
 func gangOf(pod *corev1.Pod, group *podGroup) gang {
@@ -97,10 +92,18 @@ func groupKeys(object any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	if group, ok := groupOf(pod); ok && lives(pod) {
+	if group, ok := pkggang.Named(pod); ok && lives(pod) {
 		return []string{group.String()}, nil
 	}
-	return nil, nil
+	m, ok := pkggang.Recognize(pod)
+	if !ok || !lives(pod) {
+		return nil, nil
+	}
+	keys := []string{pod.Namespace + "/" + m.Whole()}
+	if m.Part != "" {
+		keys = append(keys, pod.Namespace+"/"+m.OfPart())
+	}
+	return keys, nil
 }
 
 func gangKeys(object any) ([]string, error) {
@@ -108,7 +111,7 @@ func gangKeys(object any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	if group, ok := groupOf(pod); ok && lives(pod) {
+	if group, ok := pkggang.Named(pod); ok && lives(pod) {
 		return []string{jobOf(gang{group: group, owner: ownerOf(pod)})}, nil
 	}
 	return nil, nil

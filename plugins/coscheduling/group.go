@@ -56,10 +56,7 @@ func (g *podGroup) sameRules(other *podGroup) bool {
 // readPodGroup reads what users wrote, without their types: whatever it holds, there is a result.
 func readPodGroup(object *unstructured.Unstructured) *podGroup {
 	g := &podGroup{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
-			ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(), Generation: object.GetGeneration(),
-		},
+		ObjectMeta:    metaOf(object),
 		minMember:     1,
 		severalOwners: object.GetAnnotations()[names.AnnotationSeveralOwners] == names.True,
 	}
@@ -73,6 +70,14 @@ func readPodGroup(object *unstructured.Unstructured) *podGroup {
 	}
 	g.problem = g.readSpec(spec)
 	return g
+}
+
+// metaOf keeps of an object's metadata what is asked for.
+func metaOf(object *unstructured.Unstructured) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+		ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(), Generation: object.GetGeneration(),
+	}
 }
 
 // readSpec returns what is wrong with a spec, "" for nothing.

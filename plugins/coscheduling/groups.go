@@ -16,16 +16,25 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/optional"
 )
 
 var podGroups = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
 
-// groups are the PodGroups of the cluster, from memory. Nothing that asks them waits for anything.
-type groups struct{ informer cache.SharedIndexInformer }
+// groups are the groups of the cluster, from memory. Nothing that asks them waits for anything.
+type groups struct {
+	// informer is that of PodGroups that pods name by a label.
+	informer cache.SharedIndexInformer
+	// workloads are the objects whose pods are recognized, by their kinds.
+	workloads map[string][]workloads
+}
 
-// get returns a PodGroup, nil if there is none.
+// get returns a group, nil if there is none.
 func (g groups) get(name types.NamespacedName) *podGroup {
+	if m, ok := pkggang.Parse(name.Name); ok {
+		return g.recognized(name.Namespace, m)
+	}
 	object, found, err := g.informer.GetIndexer().GetByKey(name.String())
 	if group, ok := object.(*podGroup); ok && found && err == nil {
 		return group
@@ -49,7 +58,8 @@ func groupsOf(factory informers.SharedInformerFactory, client func() (dynamic.In
 	if err := informer.SetTransform(keepRules); err != nil {
 		return groups{}, fmt.Errorf("following PodGroups: %w", err)
 	}
-	return groups{informer: informer}, nil
+	recognized, err := workloadsOf(factory, client)
+	return groups{informer: informer, workloads: recognized}, err
 }
 
 // keyOfGroups is the type by which informers.SharedInformerFactory knows our informer from all others.

@@ -21,7 +21,7 @@ const defaultTimeout = time.Minute
 // bound them, and those that this process holds.
 func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
 	p.promises.Place(pod, node)
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	if !ok || p.finished.before(pod) {
 		p.promises.End(string(pod.UID), node)
 		return nil, 0
@@ -138,7 +138,7 @@ func (p *Plugin) turnAway(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 
 // PostFilter has the members that wait give up their places when one finds none.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, refused fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	p.asked = pod.UID
 	defer p.forgetGone(pod)
 	if !ok {

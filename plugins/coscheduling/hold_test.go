@@ -31,7 +31,7 @@ func TestADecisionReachesAMemberThatIsAboutToWait(t *testing.T) {
 				if !status.IsWait() {
 					t.Fatalf("Permit: %v, want it to wait", status)
 				}
-				name, _ := groupOf(pod)
+				name := mustGroup(pod)
 				tc.decide(l, gangOf(pod, l.groups.get(name)))
 				held := l.hold(pod)
 				time.Sleep(time.Second)

@@ -23,6 +23,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/devices"
+	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/optional"
 	"g8s.host/gpu-scheduler/test/fixture"
 )
@@ -157,6 +158,18 @@ func (l *lab) hold(pod *corev1.Pod) *heldPod {
 	return held
 }
 
+// labGroups are groups that no informer fills.
+func labGroups() groups {
+	store := func() cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+	}
+	out := groups{informer: store(), workloads: map[string][]workloads{}}
+	for _, kind := range pkggang.Kinds() {
+		out.workloads[kind.Name] = append(out.workloads[kind.Name], workloads{informer: store(), served: func() bool { return true }})
+	}
+	return out
+}
+
 // newLab has nodes with 8 cards each.
 func newLab(t testing.TB, nodes int) *lab {
 	t.Helper()
@@ -164,7 +177,7 @@ func newLab(t testing.TB, nodes int) *lab {
 	l := &lab{TB: t, client: fake.NewClientset(), store: indexer}
 	l.Plugin = &Plugin{
 		handle:     handle{lab: l},
-		groups:     groups{cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
+		groups:     labGroups(),
 		pools:      pools{cache.NewSharedIndexInformer(&optional.Kind{}, &unstructured.Unstructured{}, 0, cache.Indexers{})},
 		pods:       cache.NewIndexer(cache.MetaNamespaceKeyFunc, podIndexers),
 		nodes:      listersv1.NewNodeLister(indexer),

@@ -64,7 +64,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	}
 	as := p.turnOf(pod)
 	as.resumes = p.resumes(pod)
-	name, member := groupOf(pod)
+	name, member := p.groups.groupOf(pod)
 	if member || as.resumes {
 		p.turns.enqueue(pod.UID, &as)
 	} else {
@@ -88,7 +88,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 
 // turnOf is how the gang of a pod stands now.
 func (p *Plugin) turnOf(pod *corev1.Pod) turn {
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	if !ok {
 		return turn{}
 	}
@@ -147,7 +147,7 @@ func (p *Plugin) rankOf(info fwk.QueuedEntityInfo) rank {
 // rankSince is the rank of a pod that came to the queue last at some time, nil for one that has not.
 func (p *Plugin) rankSince(pod *corev1.Pod, came *time.Time) rank {
 	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
-	group, member := groupOf(pod)
+	group, member := p.groups.groupOf(pod)
 	if member {
 		r.group = group.Name
 	}

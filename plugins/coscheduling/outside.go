@@ -51,7 +51,7 @@ func (p *Plugin) staysOutside(g gang, group *podGroup, m *members, pod *corev1.P
 // before it has failed there, as Kubernetes' DynamicResources does for pods that others reject at PreFilter. It is called for each
 // attempt that found no node, by the loop that PostFilter is called by, and returns what to tell the pod, "" for nothing.
 func (p *Plugin) Unheard(pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	heard := p.asked == pod.UID
 	if p.asked = ""; !ok || heard {
 		return ""
@@ -112,14 +112,14 @@ func (p *Plugin) isOutside(pod *corev1.Pod, name types.NamespacedName) string {
 
 // isTried reports whether a pod is tried when it comes to the queue.
 func (p *Plugin) isTried(pod *corev1.Pod) bool {
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	return !ok || p.isOutside(pod, name) == ""
 }
 
 // heedsNews reports whether a member is to be tried since the cluster has changed. Where its gang was kept out a moment ago it is tried
 // soon, and not at once.
 func (p *Plugin) heedsNews(pod *corev1.Pod) bool {
-	name, _ := groupOf(pod)
+	name, _ := p.groups.groupOf(pod)
 	group := p.groups.get(name)
 	if group == nil || p.isTried(pod) {
 		return true

@@ -52,7 +52,7 @@ func (p *Plugin) Rejected(pod *corev1.Pod) {
 
 // unitWith is the gang of a pod, or the pod as a gang of one. There is none with a PodGroup that cannot be used.
 func (p *Plugin) unitWith(pod *corev1.Pod) (gang, *podGroup, members) {
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	if !ok {
 		p.alone.Store(true)
 		return aloneOf(pod)
@@ -70,7 +70,7 @@ const toldBefore = "its last place was refused"
 // refusedTo says why a pod evicts nothing since it, or another one of its gang, lost its last place, "" where that is not so.
 func (p *Plugin) refusedTo(pod *corev1.Pod) string {
 	g, group, _ := aloneOf(pod)
-	if name, ok := groupOf(pod); ok {
+	if name, ok := p.groups.groupOf(pod); ok {
 		if group = p.groups.get(name); unusable(group) != "" {
 			return ""
 		}
@@ -133,7 +133,7 @@ func (p *Plugin) revised(before, after *corev1.Pod) {
 		return
 	}
 	g, group, _ := aloneOf(after)
-	if name, ok := groupOf(after); ok {
+	if name, ok := p.groups.groupOf(after); ok {
 		if group = p.groups.get(name); unusable(group) != "" {
 			return
 		}

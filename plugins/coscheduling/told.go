@@ -209,7 +209,7 @@ func isOver(before, after *corev1.Pod, wanted bool) bool {
 // keysOf are those by which a pod may be somebody that others leave for.
 func (p *Plugin) keysOf(pod *corev1.Pod) []notice.Key {
 	keys := []notice.Key{podAsPreemptor(pod).Key()}
-	if name, ok := groupOf(pod); ok {
+	if name, ok := p.groups.groupOf(pod); ok {
 		keys = append(keys, keyOf(gang{group: name}))
 		if owner := ownerOf(pod); owner != "" {
 			keys = append(keys, keyOf(gang{group: name, owner: owner}))

@@ -190,7 +190,7 @@ func (c *census) lossOf(pod *corev1.Pod, known *weighed) int64 {
 
 // gangOn returns the gang of a pod, and no group for one that runs without others.
 func (p *Plugin) gangOn(pod *corev1.Pod) (gang, *podGroup) {
-	name, ok := groupOf(pod)
+	name, ok := p.groups.groupOf(pod)
 	if !ok {
 		return gang{}, nil
 	}
@@ -294,7 +294,7 @@ func (c *crowd) unit(number int) gangplan.Unit {
 
 // whole adds to the pods of a unit those of its gang that are on other nodes, or have none yet: who evicts one evicts all.
 func (c *census) whole(pods []*corev1.Pod) []*corev1.Pod {
-	name, ok := groupOf(pods[0])
+	name, ok := c.groups.groupOf(pods[0])
 	if !ok {
 		return pods
 	}

@@ -16,6 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -42,7 +43,7 @@ func (k *keep) Clone() fwk.StateData { return k }
 // is urgent, or one of a gang, whose other members would take places and give them up again for want of this one.
 func keepFrom(expected *cycle.Expectation, pod *corev1.Pod) *keep {
 	asked := &expected.Asked
-	if asked.NoCards() || pod.Labels[names.LabelPodGroup] != "" || mayPreempt(pod, 0) {
+	if asked.NoCards() || gang.MayBeMember(pod) || mayPreempt(pod, 0) {
 		return nil
 	}
 	forecast := expected.Forecasts.Of(asked.Pool)

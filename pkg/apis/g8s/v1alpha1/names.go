@@ -172,7 +172,11 @@ const (
 	// AnnotationSeveralOwners, on a PodGroup, with the value [True], makes one gang of pods that have different
 	// controllers, such as the launcher and the workers of an MPIJob. Without it each controller's pods are a gang.
 	AnnotationSeveralOwners = "g8s.host/several-owners"
-	// AnnotationTopology, on a PodGroup, says how its members are to lie: "required=<level>" in one domain of a level, or
+	// AnnotationGang, on a workload whose pods are recognized as a gang, such as a JobSet, with the value [GangOff], has them start one by one.
+	AnnotationGang = "g8s.host/gang"
+	// GangOff is its only value.
+	GangOff = "off"
+	// AnnotationTopology, on a PodGroup or on such a workload, says how its members are to lie: "required=<level>" in one domain of a level, or
 	// "preferred=<level>" as close together as there is room for. A level is zone, rack, nvlink or the key of a label of nodes.
 	AnnotationTopology = "g8s.host/topology"
 	// TopologyRequired and TopologyPreferred are the two.

@@ -1,0 +1,92 @@
+// Package gang reads which pods start together, and how many of them it takes: from a pod the group that it is a member of, and from an
+// object what it says of its members. Three kinds of objects stand for a group: a PodGroup that its pods name by a label, a PodGroup of
+// Kubernetes that they name in a field of theirs, and the workload of an operator whose pods are recognized by what it writes on them. It
+// is the only package that knows those labels, fields and kinds; it asks no API server.
+package gang
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Named returns the PodGroup that a pod names by its label, and false for a pod that names none.
+func Named(pod *corev1.Pod) (types.NamespacedName, bool) {
+	name := pod.Labels[names.LabelPodGroup]
+	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
+}
+
+// MayBeMember reports whether a pod is a member of a group as far as the pod alone tells: the workload that it belongs to may still turn
+// out to need no gang.
+func MayBeMember(pod *corev1.Pod) bool {
+	return KeyOf(pod) != ""
+}
+
+// KeyOf is equal for pods that may be members of one group as far as the pods alone tell; "" for a pod of none. Pods of two parts of one object
+// have the same.
+func KeyOf(pod *corev1.Pod) string {
+	if name, named := Named(pod); named {
+		return name.Name
+	}
+	if m, recognized := Recognize(pod); recognized {
+		return m.Whole()
+	}
+	return ""
+}
+
+// Membership is what a pod tells of the object that its group comes from.
+type Membership struct {
+	// Kind is the object's.
+	Kind string
+	// Object is its name; it is in the pod's namespace.
+	Object string
+	// Part names the pods of it that the pod may start together with, where these are not all of its pods: a replicated job of a JobSet, or
+	// the index of a replica of a LeaderWorkerSet.
+	Part string
+}
+
+// Whole is the name of the group of all pods of the object, below the pod's namespace: "JobSet/train". No object of Kubernetes has a slash in its
+// name, so it is no name of a PodGroup that pods name by a label.
+func (m Membership) Whole() string { return m.Kind + "/" + m.Object }
+
+// OfPart is the name of the group of the object's part, "JobSet/train/workers", "" where there is none.
+func (m Membership) OfPart() string {
+	if m.Part == "" {
+		return ""
+	}
+	return m.Whole() + "/" + m.Part
+}
+
+// Recognize returns what a pod tells of the object whose pods it starts together with, and false for a pod that names a PodGroup by its
+// label, which counts first, and for one that tells nothing.
+func Recognize(pod *corev1.Pod) (Membership, bool) {
+	if pod.Labels[names.LabelPodGroup] != "" {
+		return Membership{}, false
+	}
+	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil && *group.PodGroupName != "" {
+		return Membership{Kind: KindPodGroup, Object: *group.PodGroupName}, true
+	}
+	for _, recognize := range recognizers {
+		if m := recognize(pod); m.Object != "" {
+			return m, true
+		}
+	}
+	return Membership{}, false
+}
+
+// Parse reads the name of a group as [Membership.Whole] and [Membership.OfPart] write it, and returns false for that of a PodGroup that pods name
+// by a label.
+func Parse(group string) (Membership, bool) {
+	parts := strings.SplitN(group, "/", 3)
+	if len(parts) < 2 {
+		return Membership{}, false
+	}
+	m := Membership{Kind: parts[0], Object: parts[1]}
+	if len(parts) == 3 {
+		m.Part = parts[2]
+	}
+	return m, true
+}

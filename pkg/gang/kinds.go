@@ -1,0 +1,129 @@
+package gang
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gpu"
+)
+
+// Kind is a kind of objects, in one version of its API, whose pods start together.
+type Kind struct {
+	// Name is that of [Membership.Kind]. Two kinds may share it: an MPIJob is of one of two operators.
+	Name     string
+	Resource schema.GroupVersionResource
+
+	read func(object map[string]any) Sizes
+}
+
+// Kinds are all of them, each version that may be served on its own.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
+var kinds = []Kind{
+	{KindPodGroup, resource("scheduling.k8s.io", "v1beta1", "podgroups"), readPodGroup},  // 1.37
+	{KindPodGroup, resource("scheduling.k8s.io", "v1alpha2", "podgroups"), readPodGroup}, // 1.36
+	{KindLeaderWorkerSet, resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"), readLeaderWorkerSet},
+	{KindJobSet, resource("jobset.x-k8s.io", "v1alpha2", "jobsets"), readJobSet},
+	{KindRayCluster, resource("ray.io", "v1", "rayclusters"), readRayCluster},
+	{"PyTorchJob", resource("kubeflow.org", "v1", "pytorchjobs"), readTrainingJob("pytorchReplicaSpecs")},
+	{"TFJob", resource("kubeflow.org", "v1", "tfjobs"), readTrainingJob("tfReplicaSpecs")},
+	{"XGBoostJob", resource("kubeflow.org", "v1", "xgboostjobs"), readTrainingJob("xgbReplicaSpecs")},
+	{"JAXJob", resource("kubeflow.org", "v1", "jaxjobs"), readTrainingJob("jaxReplicaSpecs")},
+	{"PaddleJob", resource("kubeflow.org", "v1", "paddlejobs"), readTrainingJob("paddleReplicaSpecs")},
+	{KindMPIJob, resource("kubeflow.org", "v1", "mpijobs"), readTrainingJob("mpiReplicaSpecs")},
+	{KindMPIJob, resource("kubeflow.org", "v2beta1", "mpijobs"), readTrainingJob("mpiReplicaSpecs")},
+	{KindJob, resource("batch", "v1", "jobs"), readJob},
+}
+
+func resource(group, version, plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
+}
+
+// Sizes say how many members the groups of an object start with. The zero value is an object whose pods start one by one.
+type Sizes struct {
+	// Whole is the size of the group of all its pods, 0 where there is none.
+	Whole int
+	// Parts are the sizes of the groups of its parts, Each that of every part.
+	Parts map[string]int
+	Each  int
+	// Topology is how the members are to lie, in the form of the annotation g8s.host/topology.
+	Topology string
+}
+
+// Of returns the size of the group of a part, or of all pods for "". 0 is no group.
+func (s Sizes) Of(part string) int {
+	switch {
+	case part == "":
+		return s.Whole
+	case s.Each > 0:
+		return s.Each
+	}
+	return s.Parts[part]
+}
+
+// Read returns what an object says of its pods. One that nobody could read, or that says that it is no gang, has the zero value.
+func (k Kind) Read(object *unstructured.Unstructured) Sizes {
+	annotations := object.GetAnnotations()
+	if annotations[names.AnnotationGang] == names.GangOff {
+		return Sizes{}
+	}
+	out := k.read(object.Object)
+	if layout := annotations[names.AnnotationTopology]; layout != "" {
+		out.Topology = layout
+	}
+	return out
+}
+
+// field returns what is at a path of an object, nil for nothing.
+func field(object any, path ...string) any {
+	for _, name := range path {
+		fields, ok := object.(map[string]any)
+		if !ok {
+			return nil
+		}
+		object = fields[name]
+	}
+	return object
+}
+
+// list returns the objects of a list at a path.
+func list(object any, path ...string) []any {
+	entries, _ := field(object, path...).([]any)
+	return slices.DeleteFunc(slices.Clone(entries), func(entry any) bool { _, ok := entry.(map[string]any); return !ok })
+}
+
+func text(object any, path ...string) string {
+	value, _ := field(object, path...).(string)
+	return value
+}
+
+// mostPods bounds what an object may ask for, far beyond what any cluster has room for: products of it stay numbers.
+const mostPods = 1_000_000
+
+// count reads a number of pods, otherwise where there is none.
+func count(object any, otherwise int, path ...string) int {
+	value, ok := field(object, path...).(int64)
+	if !ok {
+		return otherwise
+	}
+	return int(min(max(value, 0), mostPods))
+}
+
+// asksGPUs reports whether the pods of a template ask for GPUs, or for devices by claims.
+func asksGPUs(template any) bool {
+	spec, ok := field(template, "spec").(map[string]any)
+	if !ok {
+		return false
+	}
+	var pod corev1.Pod
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &pod.Spec) != nil {
+		return false
+	}
+	request, err := gpu.RequestOf(&pod)
+	return err != nil || !request.IsZero() || len(pod.Spec.ResourceClaims) > 0
+}

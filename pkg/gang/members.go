@@ -1,0 +1,72 @@
+package gang
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// The kinds of objects whose pods start together.
+const (
+	KindPodGroup        = "PodGroup" // of scheduling.k8s.io, Kubernetes' own
+	KindLeaderWorkerSet = "LeaderWorkerSet"
+	KindJobSet          = "JobSet"
+	KindRayCluster      = "RayCluster"
+	KindJob             = "Job"
+	KindMPIJob          = "MPIJob"
+)
+
+// recognizers read what operators write on the pods that they make, in the order in which they count: the pods of a JobSet are those of
+// its Jobs, too.
+var recognizers = []func(*corev1.Pod) Membership{inLeaderWorkerSet, inJobSet, inRayCluster, inTrainingJob, inJob}
+
+// inLeaderWorkerSet reads the labels of LWS 0.8 (api/leaderworkerset/v1). Each replica starts on its own.
+func inLeaderWorkerSet(pod *corev1.Pod) Membership {
+	replica := pod.Labels["leaderworkerset.sigs.k8s.io/group-index"]
+	if replica == "" {
+		return Membership{}
+	}
+	return Membership{Kind: KindLeaderWorkerSet, Object: pod.Labels["leaderworkerset.sigs.k8s.io/name"], Part: replica}
+}
+
+// inJobSet reads the labels of JobSet 0.11 (api/jobset/v1alpha2), which are also on the pods of a TrainJob of Kubeflow Trainer 2.
+func inJobSet(pod *corev1.Pod) Membership {
+	return Membership{Kind: KindJobSet, Object: pod.Labels["jobset.sigs.k8s.io/jobset-name"], Part: pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"]}
+}
+
+// inRayCluster reads the labels of KubeRay 1.6. A RayJob and a RayService have a RayCluster each for their nodes; pods that clean up after
+// one, and that submit a job to one, are no nodes of it.
+func inRayCluster(pod *corev1.Pod) Membership {
+	switch pod.Labels["ray.io/node-type"] {
+	case "head", "worker":
+		return Membership{Kind: KindRayCluster, Object: pod.Labels["ray.io/cluster"]}
+	}
+	return Membership{}
+}
+
+// trainingKinds are the kinds of Kubeflow's jobs by the operators that their pods name: training-operator 1.9 and mpi-operator 0.6.
+var trainingKinds = map[string]string{
+	"pytorchjob-controller": "PyTorchJob", "tfjob-controller": "TFJob", "xgboostjob-controller": "XGBoostJob", "jaxjob-controller": "JAXJob",
+	"paddlejob-controller": "PaddleJob", "mpijob-controller": KindMPIJob, "mpi-operator": KindMPIJob,
+}
+
+// inTrainingJob reads the labels of Kubeflow's operators.
+func inTrainingJob(pod *corev1.Pod) Membership {
+	kind := trainingKinds[pod.Labels["training.kubeflow.org/operator-name"]]
+	if kind == "" {
+		return Membership{}
+	}
+	return Membership{Kind: kind, Object: pod.Labels["training.kubeflow.org/job-name"]}
+}
+
+// inJob reads who made a pod. The tasks of an array of gpuctl's run without each other.
+func inJob(pod *corev1.Pod) Membership {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != KindJob || owner.APIVersion != batchv1.SchemeGroupVersion.String() ||
+		pod.Labels[names.LabelJob] != "" || pod.Annotations[batchv1.JobCompletionIndexAnnotation] == "" {
+		return Membership{}
+	}
+	return Membership{Kind: KindJob, Object: owner.Name}
+}

@@ -1,0 +1,217 @@
+package coscheduling
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	pkggang "g8s.host/gpu-scheduler/pkg/gang"
+	"g8s.host/gpu-scheduler/pkg/optional"
+)
+
+// workload is an object whose pods are recognized, and all that is kept of one: how many of its pods start together.
+type workload struct {
+	metav1.ObjectMeta
+	kind  string
+	sizes pkggang.Sizes
+	// groups are the groups of it that were asked for, by their parts: an object has as many as it has replicas.
+	mu     sync.Mutex
+	groups map[string]*podGroup
+}
+
+// group returns the group of a part, or of all pods for "", nil where these start one by one.
+func (w *workload) group(part string) *podGroup {
+	size := w.sizes.Of(part)
+	if size == 0 {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.groups[part]; known != nil {
+		return known
+	}
+	of := pkggang.Membership{Kind: w.kind, Object: w.Name, Part: part}
+	made := &podGroup{ObjectMeta: w.ObjectMeta, minMember: size, severalOwners: true}
+	if made.Name = of.OfPart(); part == "" {
+		made.Name = of.Whole()
+	}
+	made.layout, made.problem = readLayout(w.sizes.Topology)
+	if size > maxMembers {
+		made.problem = fmt.Sprintf("it asks for %d pods, want at most %d", size, maxMembers)
+	}
+	if w.groups == nil {
+		w.groups = map[string]*podGroup{}
+	}
+	w.groups[part] = made
+	return made
+}
+
+// asked returns the groups that were asked for.
+func (w *workload) asked() []*podGroup {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]*podGroup, 0, len(w.groups))
+	for _, group := range w.groups {
+		out = append(out, group)
+	}
+	return out
+}
+
+// workloads are the objects of one kind.
+type workloads struct {
+	informer cache.SharedIndexInformer
+	// served reports whether the cluster has the kind, and the scheduler may read it.
+	served func() bool
+}
+
+func (w workloads) get(name types.NamespacedName) *workload {
+	object, found, err := w.informer.GetIndexer().GetByKey(name.String())
+	if of, ok := object.(*workload); ok && found && err == nil {
+		return of
+	}
+	return nil
+}
+
+// keyOfWorkloads is the type by which informers.SharedInformerFactory knows the informer of one kind from all others: it goes by the types of
+// objects. K is a type of its own for each kind.
+type keyOfWorkloads[K any] struct{ unstructured.Unstructured }
+
+// keysOfWorkloads are those of [gang.Kinds], in their order.
+var keysOfWorkloads = []runtime.Object{
+	&keyOfWorkloads[[0]int]{}, &keyOfWorkloads[[1]int]{}, &keyOfWorkloads[[2]int]{}, &keyOfWorkloads[[3]int]{}, &keyOfWorkloads[[4]int]{},
+	&keyOfWorkloads[[5]int]{}, &keyOfWorkloads[[6]int]{}, &keyOfWorkloads[[7]int]{}, &keyOfWorkloads[[8]int]{}, &keyOfWorkloads[[9]int]{},
+	&keyOfWorkloads[[10]int]{}, &keyOfWorkloads[[11]int]{}, &keyOfWorkloads[[12]int]{},
+}
+
+// workloadsOf returns the objects whose pods are recognized, by their kinds, as a scheduler's informers follow them. They are read without their
+// types: the operators that make them may not be there, and of each object some numbers are kept.
+func workloadsOf(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (map[string][]workloads, error) {
+	out := map[string][]workloads{}
+	for i, kind := range pkggang.Kinds() {
+		source := &optional.Kind{Resource: kind.Resource, Without: "pods of theirs are placed one by one", Rare: true}
+		var failed error
+		informer := factory.InformerFor(keysOfWorkloads[i], func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+			source.Client, failed = client()
+			return cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})
+		})
+		if failed != nil {
+			return nil, fmt.Errorf("building the client of %s: %w", kind.Resource.Resource, failed)
+		}
+		if err := informer.SetTransform(keepSizes(kind)); err != nil {
+			return nil, fmt.Errorf("following %s: %w", kind.Resource.Resource, err)
+		}
+		out[kind.Name] = append(out[kind.Name], workloads{informer: informer, served: source.Served})
+	}
+	return out, nil
+}
+
+// keepSizes keeps of an object how many of its pods start together.
+func keepSizes(kind pkggang.Kind) cache.TransformFunc {
+	return func(object any) (any, error) {
+		if read, ok := object.(*unstructured.Unstructured); ok {
+			return &workload{ObjectMeta: metaOf(read), kind: kind.Name, sizes: kind.Read(read)}, nil
+		}
+		return object, nil
+	}
+}
+
+// groupOf returns the group of a pod that is recognized, and false for one that starts on its own. One whose object is not known yet is
+// taken for a member: pods and objects are told of by two watches.
+func (g groups) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	if name, ok := pkggang.Named(pod); ok {
+		return name, true
+	}
+	m, ok := pkggang.Recognize(pod)
+	if !ok {
+		return types.NamespacedName{}, false
+	}
+	isServed := false
+	for _, of := range g.workloads[m.Kind] {
+		known := of.get(types.NamespacedName{Namespace: pod.Namespace, Name: m.Object})
+		switch {
+		case known == nil:
+			isServed = isServed || of.served()
+		case m.Part != "" && known.sizes.Of(m.Part) > 0:
+			return types.NamespacedName{Namespace: pod.Namespace, Name: m.OfPart()}, true
+		default:
+			return types.NamespacedName{Namespace: pod.Namespace, Name: m.Whole()}, known.sizes.Of("") > 0
+		}
+	}
+	return types.NamespacedName{Namespace: pod.Namespace, Name: m.Whole()}, isServed
+}
+
+// recognized returns the group of a name that [gang.Membership] wrote, nil if there is none.
+func (g groups) recognized(namespace string, m pkggang.Membership) *podGroup {
+	for _, of := range g.workloads[m.Kind] {
+		if known := of.get(types.NamespacedName{Namespace: namespace, Name: m.Object}); known != nil {
+			return known.group(m.Part)
+		}
+	}
+	return nil
+}
+
+// followWorkloads has the members tried that waited for an object whose pods are recognized, or for what it says now.
+func (p *Plugin) followWorkloads(of workloads) error {
+	_, err := of.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { p.workloadChanged(nil, object) },
+		UpdateFunc: func(old, object any) {
+			before, _ := old.(*workload)
+			p.workloadChanged(before, object)
+		},
+		DeleteFunc: func(object any) {
+			if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = last.Obj
+			}
+			if gone, ok := object.(*workload); ok {
+				for _, group := range gone.asked() {
+					p.groupGone(group)
+				}
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("following the objects whose pods are recognized: %w", err)
+	}
+	return nil
+}
+
+// workloadChanged has the members of an object's groups tried where what it says of them has changed. Those of one that was not known
+// before are found under the name of all its pods, as [groups.groupOf] has them until then.
+func (p *Plugin) workloadChanged(before *workload, object any) {
+	now, ok := object.(*workload)
+	if !ok || before != nil && reflect.DeepEqual(before.sizes, now.sizes) {
+		return
+	}
+	whole := pkggang.Membership{Kind: now.kind, Object: now.Name}
+	name := types.NamespacedName{Namespace: now.Namespace, Name: whole.Whole()}
+	seen := map[types.NamespacedName]bool{}
+	alone := map[string]*corev1.Pod{}
+	for _, pod := range p.indexed(byGroup, name.String()) {
+		of, isMember := p.groups.groupOf(pod)
+		switch {
+		case !isMember && p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0:
+			alone[nameOf(pod).String()] = pod
+		case isMember && !seen[of]:
+			seen[of] = true
+			if before == nil { // what was noted of them under the other name is of no group
+				p.forgetArrivals(name)
+			}
+			p.groupChanged(nil, p.groups.get(of))
+		}
+	}
+	if len(alone) > 0 {
+		p.handle.Activate(klog.Background(), alone)
+	}
+}
