@@ -10,4 +10,6 @@ var FeatureDefaults = map[featuregate.Feature]bool{
 	// It nominates a pod to its node while its binding takes time: a write more for each pod with volumes or claims. No member of a gang
 	// is nominated by it where it is on (announce.go), so that none outlives a place that was given up.
 	features.NominatedNodeNameForExpectation: false,
+	// Kubernetes' own cycle for PodGroups. Coscheduling plans them, too, from the same objects.
+	features.GenericWorkload: false,
 }

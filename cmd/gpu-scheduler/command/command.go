@@ -92,6 +92,9 @@ func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option
 	if err := usualAsking.emulateServer(ctx, stop, o); err != nil {
 		return err
 	}
+	if err := refuseFeatures(gates); err != nil {
+		return err
+	}
 	flush, err := own.trace(ctx)
 	if err != nil {
 		return err

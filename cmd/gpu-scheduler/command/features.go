@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/kubernetes/pkg/features"
 
 	"g8s.host/gpu-scheduler/plugins"
 )
@@ -14,6 +16,16 @@ func setFeatureDefaults() error {
 		if err := utilfeature.DefaultMutableFeatureGate.OverrideDefault(feature, enabled); err != nil {
 			return fmt.Errorf("setting the default of feature gate %s: %w", feature, err)
 		}
+	}
+	return nil
+}
+
+// refuseFeatures fails with a gate on which the scheduler cannot work with. Kubernetes' cycle for PodGroups calls Reserve for places that it only tries,
+// and evicts for a group on its own: beside our planner GPUs would be taken for pods that are bound nowhere.
+func refuseFeatures(gates featuregate.FeatureGate) error {
+	if gates.Enabled(features.GenericWorkload) {
+		return fmt.Errorf("feature gate %s is on, and this scheduler places PodGroups itself: add %s=false to --feature-gates. The API server may have it on",
+			features.GenericWorkload, features.GenericWorkload)
 	}
 	return nil
 }

@@ -3,10 +3,13 @@ package command
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/kubernetes/pkg/features"
 
 	"g8s.host/gpu-scheduler/plugins"
 )
@@ -36,6 +39,18 @@ func TestFeatureDefaultsAreOurs(t *testing.T) {
 		}
 		if utilfeature.DefaultFeatureGate.Enabled(feature) == ours {
 			t.Errorf("--feature-gates cannot change %s", feature)
+		}
+	}
+}
+
+func TestFeaturesThatAreRefused(t *testing.T) {
+	for name, on := range map[string]bool{"Kubernetes' own cycle for PodGroups": true, "none": false} {
+		gates := featuregate.NewFeatureGate()
+		if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{features.GenericWorkload: {Default: on, PreRelease: featuregate.Beta}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := refuseFeatures(gates); (err != nil) != on || on && !strings.Contains(err.Error(), "GenericWorkload=false") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
