@@ -22,7 +22,7 @@ func TestWhatTheSchedulerBehavesAs(t *testing.T) {
 	}{
 		"the version that it is built from": {server: server(own), status: OK, text: "the API server is " + server(own)},
 		"an older one":                      {server: "v1.34.2-eks-1", status: OK, text: "the API server is v1.34.2-eks-1, and the scheduler behaves as Kubernetes 1.34"},
-		"one that is newer":                 {server: "v1.36.3", status: OK, text: "the API server is v1.36.3, and the scheduler behaves as Kubernetes " + own.String()},
+		"one that is newer":                 {server: "v1.99.3", status: Warning, text: "the API server is v1.99.3, and " + own.String() + " is the newest that was tested"},
 		"one that emulates":                 {server: "v1.36.3", behaves: version.MajorMinor(1, 34), status: OK, text: "the API server is v1.36.3, and the scheduler behaves as Kubernetes 1.34"},
 		"one that emulates what is too old": {server: "v1.36.3", behaves: version.MajorMinor(1, 33), status: Failed, text: "the API server is v1.36.3, and the scheduler needs 1.34 or newer"},
 		"a flag": {server: "v1.36.3", args: []string{"--v=2", "--emulated-version=kube=1.34"}, status: OK,
