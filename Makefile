@@ -36,7 +36,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade
+.PHONY: help build tools monitoring-tools test chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade test-operators
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -71,6 +71,10 @@ node-images: # The images of the manifests, as a real node of test/node runs the
 
 test-node: tools node-tools build node-images ## Test a real kubelet with gpu-agent at length, as root; hours. NODE_TEST="-containers 1000" for less
 	BOUNDS=docs go test ./test/node -count=1 -v -timeout 8h -long -containers 10000 -outages 50 -rounds 10 -crowd 100 -starters 200 $(NODE_TEST)
+
+test-operators: tools build ## Test with the operators of other projects, whose workloads are gangs: KubeRay, JobSet, LWS; builds them the first time, about 10 minutes
+	@hack/tools/build.sh operators
+	go test ./test/operators -count=1 -v -timeout 30m $(OPERATORS_TEST)
 
 chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; have nodes die as installed; about 16 minutes
 	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20 -vain 5

@@ -5,6 +5,7 @@
 #   build.sh        the cluster: etcd, kube-apiserver, kube-controller-manager, kubectl, kwok
 #   build.sh demo   the same for make demo: our programs that it runs are built beside kwok
 #   build.sh node   what a real node runs: kubelet, containerd, runc, network plugins
+#   build.sh operators   operators of other projects whose workloads are gangs: KubeRay, JobSet, LWS
 #   build.sh monitoring   what tests manifests/monitoring: promtool, prometheus
 set -euo pipefail
 
@@ -173,6 +174,14 @@ node)
     if own=$(command -v runc); then ln -s "$own" "$bin/runc"; else runc_from_debian; fi
   fi
   ;;
+operators)
+  kuberay_stamp=$(stamp "$tools/operators/kuberay")
+  jobset_stamp=$(stamp "$tools/operators/jobset")
+  lws_stamp=$(stamp "$tools/operators/lws")
+  build operators/kuberay '-s -w' "" operator-kuberay=github.com/ray-project/kuberay/ray-operator
+  build operators/jobset '-s -w' "" operator-jobset=sigs.k8s.io/jobset
+  build operators/lws '-s -w' "" operator-lws=sigs.k8s.io/lws/cmd
+  ;;
 monitoring)
   monitoring_stamp=$(stamp "$tools/monitoring")
   prometheus=github.com/prometheus/prometheus
@@ -182,7 +191,7 @@ monitoring)
   build monitoring "$versioned" '-tags remove_all_sd' promtool="$prometheus/cmd/promtool" prometheus="$prometheus/cmd/prometheus"
   ;;
 *)
-  echo "usage: ${BASH_SOURCE[0]} [cluster|demo|node|monitoring]" >&2
+  echo "usage: ${BASH_SOURCE[0]} [cluster|demo|node|monitoring|operators]" >&2
   exit 2
   ;;
 esac
