@@ -18,6 +18,31 @@ const (
 	KindMPIJob          = "MPIJob"
 )
 
+// The labels that the pods of an object have, with its name.
+const (
+	labelLeaderWorkerSet = "leaderworkerset.sigs.k8s.io/name"
+	labelJobSet          = "jobset.sigs.k8s.io/jobset-name"
+	labelRayCluster      = "ray.io/cluster"
+	labelTrainingJob     = "training.kubeflow.org/job-name"
+)
+
+// labelOf is that of the pods of a kind, "" for none.
+func labelOf(kind string) string {
+	switch kind {
+	case KindPodGroup:
+		return ""
+	case KindLeaderWorkerSet:
+		return labelLeaderWorkerSet
+	case KindJobSet:
+		return labelJobSet
+	case KindRayCluster:
+		return labelRayCluster
+	case KindJob:
+		return batchv1.JobNameLabel
+	}
+	return labelTrainingJob
+}
+
 // recognizers read what operators write on the pods that they make, in the order in which they count: the pods of a JobSet are those of
 // its Jobs, too.
 var recognizers = []func(*corev1.Pod) Membership{inLeaderWorkerSet, inJobSet, inRayCluster, inTrainingJob, inJob}
@@ -28,12 +53,12 @@ func inLeaderWorkerSet(pod *corev1.Pod) Membership {
 	if replica == "" {
 		return Membership{}
 	}
-	return Membership{Kind: KindLeaderWorkerSet, Object: pod.Labels["leaderworkerset.sigs.k8s.io/name"], Part: replica}
+	return Membership{Kind: KindLeaderWorkerSet, Object: pod.Labels[labelLeaderWorkerSet], Part: replica}
 }
 
 // inJobSet reads the labels of JobSet 0.11 (api/jobset/v1alpha2), which are also on the pods of a TrainJob of Kubeflow Trainer 2.
 func inJobSet(pod *corev1.Pod) Membership {
-	return Membership{Kind: KindJobSet, Object: pod.Labels["jobset.sigs.k8s.io/jobset-name"], Part: pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"]}
+	return Membership{Kind: KindJobSet, Object: pod.Labels[labelJobSet], Part: pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"]}
 }
 
 // inRayCluster reads the labels of KubeRay 1.6. A RayJob and a RayService have a RayCluster each for their nodes; pods that clean up after
@@ -41,7 +66,7 @@ func inJobSet(pod *corev1.Pod) Membership {
 func inRayCluster(pod *corev1.Pod) Membership {
 	switch pod.Labels["ray.io/node-type"] {
 	case "head", "worker":
-		return Membership{Kind: KindRayCluster, Object: pod.Labels["ray.io/cluster"]}
+		return Membership{Kind: KindRayCluster, Object: pod.Labels[labelRayCluster]}
 	}
 	return Membership{}
 }
@@ -58,7 +83,7 @@ func inTrainingJob(pod *corev1.Pod) Membership {
 	if kind == "" {
 		return Membership{}
 	}
-	return Membership{Kind: kind, Object: pod.Labels["training.kubeflow.org/job-name"]}
+	return Membership{Kind: kind, Object: pod.Labels[labelTrainingJob]}
 }
 
 // inJob reads who made a pod. The tasks of an array of gpuctl's run without each other.

@@ -130,6 +130,8 @@ var rules = []rule{
 		why: "it takes what there is, and knows nobody who shows it"},
 	{tree: "pkg/topology", forbidden: []string{"k8s.io/api", "k8s.io/client-go", kubernetes, ours("plugins"), ours("cli"), ours("pkg/gpu")}, direct: talks,
 		why: "where nodes lie follows from their labels"},
+	{tree: "pkg/gang", forbidden: []string{"k8s.io/client-go", kubernetes, ours("plugins"), ours("cli")}, direct: talks,
+		why: "objects in, numbers out"},
 	{tree: "pkg/gangplan", forbidden: []string{"k8s.io/api", "k8s.io/client-go", kubernetes, ours("plugins"), ours("cli"), ours("pkg/gpu")}, direct: talks,
 		why: "a plan follows from where nodes lie and how many members they take"},
 	{tree: "pkg/fragmentation", forbidden: []string{"k8s.io", ours("plugins"), ours("cli")}, direct: talks,

@@ -24,6 +24,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/evictions"
+	"g8s.host/gpu-scheduler/pkg/controller/gangs"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
@@ -162,17 +163,17 @@ func (r *Reconciler) carryOut(ctx context.Context, step *Step) error {
 
 // evictBereft has those leave that cannot go on without a pod that leaves, but for such as were made since.
 func (r *Reconciler) evictBereft(ctx context.Context, holder *Holder) error {
-	members, least, err := recovery.GangOf(ctx, r.Client, r.Live, holder.Pod)
+	gang, err := (&gangs.Reader{Cache: r.Client, Live: r.Live}).Of(ctx, holder.Pod)
 	if err != nil {
 		return err
 	}
-	for _, member := range members {
+	for _, member := range gang.Members {
 		if member.UID == holder.Pod.UID {
 			member.DeletionTimestamp = holder.Pod.DeletionTimestamp
 		}
 	}
 	why := fmt.Sprintf("member %s of its gang leaves node %s, where %s: the gang starts again as a whole", holder.Pod.Name, holder.Node, told(holder.Cards))
-	for _, member := range recovery.Bereft(members, nil, least) {
+	for _, member := range recovery.Bereft(gang.Members, nil, gang.Least) {
 		if !recovery.IsNewer(member, holder.Pod) {
 			r.evict(ctx, member, why)
 		}

@@ -31,8 +31,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/gangs"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
-	"g8s.host/gpu-scheduler/pkg/controller/recovery"
 	"g8s.host/gpu-scheduler/pkg/controller/traced"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/jobplan"
@@ -161,45 +161,35 @@ func (r *Reconciler) listGangs(ctx context.Context, namespace string, quotas []c
 	return jobs, out, nil
 }
 
-// rules are what a PodGroup says of its gangs; 0 members where that is not known.
-type rules struct {
-	least         int64
-	severalOwners bool
-}
-
 // rulesOf reads a PodGroup where it can matter to the line: of thousands with no pod none is asked.
-func (r *Reconciler) rulesOf(ctx context.Context, namespace, group string, members []*member, quotas []corev1.ResourceQuota) (rules, error) {
+func (r *Reconciler) rulesOf(ctx context.Context, namespace, group string, members []*member, quotas []corev1.ResourceQuota) (gangs.Rules, error) {
 	matters := func(one *member) bool {
 		changed := len(quotas) > 0 && one.job.Generation > 1 && !one.Begun // it may have fewer pods by now than its gang needs
 		return changed || one.Pods > 0 && one.Pods < one.Needs || one.held && len(quota.Never(quota.Over(quotas, one.Pod, one.Needs))) > 0
 	}
 	if len(members) == 1 && !matters(members[0]) {
-		return rules{}, nil
+		return gangs.Rules{}, nil
 	}
-	object, least, err := recovery.ReadPodGroup(ctx, r.Live, namespace, group)
-	if err != nil || object == nil {
-		return rules{}, err
-	}
-	return rules{least: least, severalOwners: object.GetAnnotations()[g8s.AnnotationSeveralOwners] == g8s.True}, nil
+	return gangs.RulesOf(ctx, r.Live, namespace, group) //nolint:wrapcheck // it says what was read
 }
 
 // inLine are those of the Jobs of a PodGroup that wait for pods, or are suspended until it is their turn. Where its pods are one gang whatever
 // Job they are of, a Job that has all of its own waits with the others.
-func inLine(group string, members []*member, of rules) (out []*member) {
-	if !of.severalOwners {
+func inLine(group string, members []*member, of gangs.Rules) (out []*member) {
+	if !of.SeveralOwners {
 		for _, one := range members {
-			one.limitPods(of.least)
+			one.limitPods(int64(of.Least))
 		}
 		return slices.DeleteFunc(members, func(one *member) bool { return !one.isWaiting() })
 	}
 	slices.SortFunc(members, func(a, b *member) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Job, b.Job)) })
-	left, all := of.least, int64(0)
+	left, all := int64(of.Least), int64(0)
 	for _, one := range members {
 		all += one.Needs
 	}
 	for _, one := range members {
-		one.Unit, one.Short = group, of.least > all
-		if of.least > 0 && !one.Short {
+		one.Unit, one.Short = group, int64(of.Least) > all
+		if int64(of.Least) > 0 && !one.Short {
 			one.Needs = min(one.Needs, left)
 			left -= one.Needs
 		}

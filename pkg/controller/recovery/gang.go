@@ -1,17 +1,11 @@
 package recovery
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/eviction"
@@ -39,50 +33,6 @@ func Bereft(members []*corev1.Pod, dead []string, minMember int) []*corev1.Pod {
 		return nil
 	}
 	return slices.DeleteFunc(left, func(pod *corev1.Pod) bool { return eviction.HoldOf(pod, eviction.LostMembers) != "" })
-}
-
-// ReadPodGroup reads a PodGroup as it is committed, and how many members it needs; nil where there is none, or where the scheduler could not read
-// it either.
-func ReadPodGroup(ctx context.Context, live client.Reader, namespace, name string) (*unstructured.Unstructured, int64, error) {
-	group := &unstructured.Unstructured{}
-	group.SetAPIVersion(g8s.PodGroupAPIVersion)
-	group.SetKind(g8s.PodGroupKind)
-	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, group)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil, 0, nil
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("reading PodGroup %s/%s: %w", namespace, name, err)
-	}
-	minMember, _, err := unstructured.NestedInt64(group.Object, "spec", "minMember")
-	if err != nil {
-		return nil, 0, nil //nolint:nilerr // the scheduler cannot read such a group either
-	}
-	return group, minMember, nil
-}
-
-// GangOf are the members of a pod's gang, as the cache has them, and how many of them it needs, as is committed; none where it is in no
-// gang, or nobody says how many that needs.
-func GangOf(ctx context.Context, cache, live client.Reader, pod *corev1.Pod) (members []*corev1.Pod, least int, err error) {
-	name, owner := pod.Labels[g8s.LabelPodGroup], metav1.GetControllerOf(pod)
-	if name == "" || owner == nil {
-		return nil, 0, nil
-	}
-	group, minMember, err := ReadPodGroup(ctx, live, pod.Namespace, name)
-	if group == nil {
-		return nil, 0, err
-	}
-	var list corev1.PodList
-	if err := cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingLabels{g8s.LabelPodGroup: name}); err != nil {
-		return nil, 0, fmt.Errorf("listing the members of %s/%s: %w", pod.Namespace, name, err)
-	}
-	several := group.GetAnnotations()[g8s.AnnotationSeveralOwners] == g8s.True
-	for i := range list.Items {
-		if member := &list.Items[i]; several || metav1.IsControlledBy(member, &metav1.ObjectMeta{UID: owner.UID}) {
-			members = append(members, member)
-		}
-	}
-	return members, int(minMember), nil
 }
 
 // IsNewer reports whether a pod was made after another was told to leave: it was started anew then, and goes on.

@@ -15,6 +15,7 @@ import (
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/controller/evictions"
+	"g8s.host/gpu-scheduler/pkg/controller/gangs"
 	"g8s.host/gpu-scheduler/pkg/eviction"
 )
 
@@ -157,18 +158,17 @@ func (r *Reconciler) evictBereft(ctx context.Context, node *corev1.Node, dead []
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	reader, seen := gangs.Reader{Cache: r.Client, Live: r.Live}, map[*gangs.Gang]bool{}
 	for _, pod := range pods {
-		group, owner := pod.Labels[g8s.LabelPodGroup], metav1.GetControllerOf(pod)
-		if group == "" || owner == nil || seen[pod.Namespace+"/"+group+"/"+string(owner.UID)] {
-			continue
-		}
-		seen[pod.Namespace+"/"+group+"/"+string(owner.UID)] = true
-		members, least, err := GangOf(ctx, r.Client, r.Live, pod)
+		gang, err := reader.Of(ctx, pod)
 		if err != nil {
 			return err
 		}
-		for _, member := range Bereft(members, dead, least) {
+		if seen[gang] {
+			continue
+		}
+		seen[gang] = true
+		for _, member := range Bereft(gang.Members, dead, gang.Least) {
 			r.evict(ctx, member, node.Name)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/controller/gangs"
 	"g8s.host/gpu-scheduler/pkg/controller/index"
 	"g8s.host/gpu-scheduler/pkg/controller/pools"
 	"g8s.host/gpu-scheduler/pkg/eviction"
@@ -31,13 +32,13 @@ type view struct {
 	nodes map[string]*corev1.Node
 	// pods are those of each node that must be moved before it goes.
 	pods  map[string][]*corev1.Pod
-	gangs *gangs
+	gangs *gangs.Reader
 }
 
 // gather reads all that a decision about a SpotPool follows from.
 func (r *Reconciler) gather(ctx context.Context, pool *g8s.SpotPool) (*view, error) {
 	v := &view{facts: Facts{Pool: pool, Now: r.Clock.Now()}, nodes: map[string]*corev1.Node{}, pods: map[string][]*corev1.Pod{}}
-	v.gangs = &gangs{client: r.Client, live: r.Live}
+	v.gangs = &gangs.Reader{Cache: r.Client, Live: r.Live}
 	if err := r.askCloud(ctx, v); err != nil {
 		return nil, err
 	}
@@ -185,7 +186,7 @@ func (r *Reconciler) nodeFacts(ctx context.Context, v *view, node *corev1.Node) 
 	}
 	for _, pod := range pods {
 		out.count(pod)
-		asks, err := v.gangs.asking(ctx, pod)
+		asks, err := asking(ctx, v.gangs, pod)
 		if err != nil {
 			return Node{}, err
 		}

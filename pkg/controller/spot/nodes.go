@@ -126,11 +126,11 @@ func isGone(t corev1.Taint) bool {
 func (r *Reconciler) askCheckpoints(ctx context.Context, v *view, pods []*corev1.Pod, step NodeStep) error {
 	var failed []error
 	for _, pod := range pods {
-		asking, err := v.gangs.asking(ctx, pod)
+		asked, err := asking(ctx, v.gangs, pod)
 		if err != nil {
 			return err
 		}
-		for _, member := range asking {
+		for _, member := range asked {
 			if before, err := time.Parse(time.RFC3339, member.Annotations[g8s.AnnotationCheckpointNow]); err == nil && before.After(v.facts.Now) {
 				continue // it was told
 			}
@@ -161,12 +161,12 @@ func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, ste
 		if !leaves && !r.evict(ctx, pod, step.Name) && !step.Gone {
 			continue
 		}
-		all, err := v.gangs.of(ctx, pod)
+		all, err := v.gangs.Of(ctx, pod)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		for _, member := range recovery.Bereft(all.members, emptied, all.least) {
+		for _, member := range recovery.Bereft(all.Members, emptied, all.Least) {
 			if leaves && recovery.IsNewer(member, pod) {
 				continue
 			}

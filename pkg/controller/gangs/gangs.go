@@ -1,0 +1,121 @@
+// Package gangs reads the gangs of pods for controllers: who their members are from the cache, and how many of them they need as is
+// committed.
+package gangs
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+	"g8s.host/gpu-scheduler/pkg/gang"
+)
+
+// Gang are the pods that start and end together.
+type Gang struct {
+	Members []*corev1.Pod
+	// Least is how many it needs, 0 for a pod of no gang.
+	Least int
+}
+
+// Reader reads gangs, each once. The zero value of what is not exported is ready.
+type Reader struct {
+	// Cache has the pods, Live what is committed.
+	Cache, Live client.Reader
+
+	known map[types.UID]*Gang
+}
+
+// Of returns the gang of a pod: itself alone where it is in none, or where nobody says how many that needs.
+func (r *Reader) Of(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
+	if known := r.known[pod.UID]; known != nil {
+		return known, nil
+	}
+	out, err := r.read(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	if r.known == nil {
+		r.known = map[types.UID]*Gang{}
+	}
+	for _, member := range append(out.Members, pod) {
+		r.known[member.UID] = out
+	}
+	return out, nil
+}
+
+func (r *Reader) read(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
+	alone := &Gang{Members: []*corev1.Pod{pod}}
+	found, ok, err := r.find(ctx, pod)
+	if err != nil || !ok {
+		return alone, err
+	}
+	var list corev1.PodList
+	if err := r.Cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingLabels(found.Labels())); err != nil {
+		return nil, fmt.Errorf("listing the members of %s: %w", found.Group, err)
+	}
+	out := &Gang{Least: found.Least}
+	for i := range list.Items {
+		if member := &list.Items[i]; found.Has(member) {
+			out.Members = append(out.Members, member)
+		}
+	}
+	return out, nil
+}
+
+// find reads what says what the gang of a pod is.
+func (r *Reader) find(ctx context.Context, pod *corev1.Pod) (gang.Gang, bool, error) {
+	for _, source := range gang.SourcesOf(pod) {
+		object, err := get(ctx, r.Live, source.Resource.GroupVersion().WithKind(source.Kind), pod.Namespace, source.Name)
+		if err != nil {
+			return gang.Gang{}, false, err
+		}
+		if object != nil {
+			found, ok := source.Read(object)
+			return found, ok, nil
+		}
+	}
+	return gang.Gang{}, false, nil
+}
+
+// get reads an object, nil where there is none. A kind that may not be read is of an operator that the controller's role does not know yet: its
+// pods are no gang for the scheduler either, then.
+func get(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), apierrors.IsForbidden(err) && kind.GroupVersion().String() != g8s.PodGroupAPIVersion:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading %s %s/%s: %w", kind.Kind, namespace, name, err)
+	}
+	return object, nil
+}
+
+// Rules are what a PodGroup that pods name by a label says of its members.
+type Rules struct {
+	// Least is how many it needs, 0 where that is not known.
+	Least         int
+	SeveralOwners bool
+}
+
+// RulesOf reads a PodGroup that pods name by a label. One that is not there, or that the scheduler cannot read either, says nothing.
+func RulesOf(ctx context.Context, live client.Reader, namespace, name string) (Rules, error) {
+	object, err := get(ctx, live, schema.FromAPIVersionAndKind(g8s.PodGroupAPIVersion, g8s.PodGroupKind), namespace, name)
+	if err != nil || object == nil {
+		return Rules{}, err
+	}
+	least, several, ok := gang.ReadLabelled(object)
+	if !ok {
+		return Rules{}, nil
+	}
+	return Rules{Least: least, SeveralOwners: several}, nil
+}

@@ -1,0 +1,119 @@
+package gang
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
+)
+
+// Gang names a gang, and says how many members it needs.
+type Gang struct {
+	// Group is the name of its group, as [Named] has it or [Membership] writes it.
+	Group types.NamespacedName
+	// Owner is the controller of its members, "" where a group gathers those of several.
+	Owner types.UID
+	// Least is how many members it needs.
+	Least int
+}
+
+// Has reports whether a pod is a member. A pod that nobody owns is in a gang of one.
+func (g Gang) Has(pod *corev1.Pod) bool {
+	if pod.Namespace != g.Group.Namespace {
+		return false
+	}
+	if m, ok := Recognize(pod); ok {
+		return g.Group.Name == m.Whole() || g.Group.Name == m.OfPart()
+	}
+	name, named := Named(pod)
+	return named && name == g.Group && (g.Owner == "" || g.Owner == ownerOf(pod))
+}
+
+// Labels are those that all members have, and that members can be listed by; nil where they have none in common.
+func (g Gang) Labels() map[string]string {
+	m, recognized := Parse(g.Group.Name)
+	if !recognized {
+		return map[string]string{names.LabelPodGroup: g.Group.Name}
+	}
+	if label := labelOf(m.Kind); label != "" {
+		return map[string]string{label: m.Object}
+	}
+	return nil
+}
+
+func ownerOf(pod *corev1.Pod) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return owner.UID
+	}
+	return ""
+}
+
+// Source is an object that may say what the gang of a pod is.
+type Source struct {
+	Resource schema.GroupVersionResource
+	// Kind is that of the resource, and Name the object's, in the pod's namespace.
+	Kind, Name string
+
+	read func(object *unstructured.Unstructured) (Gang, bool)
+}
+
+// Read returns the gang of the pod, and false where the object says that it is in none, or cannot be read: the scheduler makes no gang of it then
+// either.
+func (s Source) Read(object *unstructured.Unstructured) (Gang, bool) { return s.read(object) }
+
+// SourcesOf returns the objects that may say what the gang of a pod is, of which the first that exists does; none for a pod of no gang. A pod without
+// a controller that names a PodGroup is in none: nobody would start it again.
+func SourcesOf(pod *corev1.Pod) []Source {
+	if name, named := Named(pod); named {
+		owner := ownerOf(pod)
+		if owner == "" {
+			return nil
+		}
+		return []Source{{labelledGroups, names.PodGroupKind, name.Name, func(object *unstructured.Unstructured) (Gang, bool) {
+			g := Gang{Group: name, Owner: owner}
+			return g, g.readLabelled(object)
+		}}}
+	}
+	m, recognized := Recognize(pod)
+	if !recognized {
+		return nil
+	}
+	var out []Source
+	for _, kind := range kinds {
+		if kind.Name == m.Kind {
+			out = append(out, Source{kind.Resource, kind.Name, m.Object, func(object *unstructured.Unstructured) (Gang, bool) { return m.in(pod.Namespace, kind.Read(object)) }})
+		}
+	}
+	return out
+}
+
+// labelledGroups are the PodGroups that pods name by a label.
+var labelledGroups = resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
+
+// ReadLabelled returns how many members a PodGroup that pods name by a label needs, and whether it gathers those of several controllers; false where it
+// cannot be read.
+func ReadLabelled(object *unstructured.Unstructured) (least int, severalOwners, ok bool) {
+	members, _, err := unstructured.NestedInt64(object.Object, "spec", "minMember")
+	return int(min(max(members, 0), mostPods)), object.GetAnnotations()[names.AnnotationSeveralOwners] == names.True, err == nil
+}
+
+func (g *Gang) readLabelled(object *unstructured.Unstructured) bool {
+	least, severalOwners, ok := ReadLabelled(object)
+	g.Least = least
+	if severalOwners {
+		g.Owner = ""
+	}
+	return ok
+}
+
+// in is the gang of a member of an object with such sizes.
+func (m Membership) in(namespace string, sizes Sizes) (Gang, bool) {
+	name, least := m.Whole(), sizes.Of("")
+	if m.Part != "" && sizes.Of(m.Part) > 0 {
+		name, least = m.OfPart(), sizes.Of(m.Part)
+	}
+	return Gang{Group: types.NamespacedName{Namespace: namespace, Name: name}, Least: least}, least > 0
+}
