@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
-	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/conflict"
 	"g8s.host/gpu-scheduler/pkg/eviction"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 	"g8s.host/gpu-scheduler/pkg/timelimit"
@@ -123,21 +123,25 @@ func (d *Drainer) read(ctx context.Context, node string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	gangs, err := snapshot.Read(ctx, d.Client, snapshot.Gangs(gangsOn(read.Pods, node)...))
+	gangs, err := snapshot.Read(ctx, d.Client, snapshot.Objects(objectsOf(read.Pods, node)...))
 	if err != nil {
 		return Plan{}, err
 	}
-	read.Gangs = gangs.Gangs
+	read.Objects = gangs.Objects
 	return Decide(read, node, d.Force), nil
 }
 
-// gangsOn are the gangs that have members on a node.
-func gangsOn(pods []corev1.Pod, node string) []types.NamespacedName {
-	var out []types.NamespacedName
+// objectsOf are those that say what the gangs of the pods on a node are.
+func objectsOf(pods []corev1.Pod, node string) []snapshot.ObjectRef {
+	var out []snapshot.ObjectRef
 	for i := range pods {
-		name := types.NamespacedName{Namespace: pods[i].Namespace, Name: pods[i].Labels[names.LabelPodGroup]}
-		if pods[i].Spec.NodeName == node && name.Name != "" && !slices.Contains(out, name) {
-			out = append(out, name)
+		if pods[i].Spec.NodeName != node {
+			continue
+		}
+		for _, source := range gang.SourcesOf(&pods[i]) {
+			if ref := refOf(source, pods[i].Namespace); !slices.Contains(out, ref) {
+				out = append(out, ref)
+			}
 		}
 	}
 	return out

@@ -9,7 +9,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -35,7 +34,6 @@ func TestAGangThatHalfLeaves(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			pods := []corev1.Pod{pod("a", "n", member), pod("b", "m", member), pod("c", "m", member)}
-			gangs := map[types.NamespacedName]snapshot.Gang{{Namespace: "default", Name: "g"}: {MinMember: 3}}
 			client := fake.NewClientset()
 			var asked []string
 			client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -52,7 +50,7 @@ func TestAGangThatHalfLeaves(t *testing.T) {
 				return true, nil, nil
 			})
 			evict := func() error {
-				plan := Decide(&snapshot.Snapshot{Pods: pods, Gangs: gangs}, "n", false)
+				plan := Decide(&snapshot.Snapshot{Pods: pods, Objects: needs(3)}, "n", false)
 				return (&Drainer{Client: client, Report: func(phrase.Text) {}}).EvictOnce(t.Context(), plan)
 			}
 			if err := evict(); !errors.Is(err, tc.want) {

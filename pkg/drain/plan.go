@@ -18,6 +18,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/eviction"
+	"g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	"g8s.host/gpu-scheduler/pkg/snapshot"
@@ -110,7 +111,8 @@ func Decide(s *snapshot.Snapshot, node string, force bool) Plan {
 			}
 		}
 		if len(members) > 1 {
-			unit.Gang = pod.Labels[names.LabelPodGroup]
+			of, _, _ := gangOf(s, pod)
+			unit.Gang = of.Group.Name
 		}
 		if len(holds) > 0 && !force {
 			plan.Holds = append(plan.Holds, holds...)
@@ -153,16 +155,14 @@ func holdsGPUs(pod *corev1.Pod) bool {
 // unitOf are the pods that leave with one: itself and, where it is of a gang that cannot work without those that leave the
 // node, all that live of it. They would wait for the lost ones until a timeout, then fail, and pay a retry each.
 func unitOf(s *snapshot.Snapshot, pod *corev1.Pod, node string) []*corev1.Pod {
-	group, owner := pod.Labels[names.LabelPodGroup], metav1.GetControllerOf(pod)
-	if group == "" || owner == nil {
+	of, isMember, known := gangOf(s, pod)
+	if !isMember {
 		return []*corev1.Pod{pod}
 	}
-	needs, known := s.Gangs[types.NamespacedName{Namespace: pod.Namespace, Name: group}]
 	var all, here []*corev1.Pod
 	stay := 0
 	for _, other := range sorted(s.Pods) {
-		mine := metav1.IsControlledBy(other, &metav1.ObjectMeta{UID: owner.UID}) || needs.SeveralOwners
-		if !mine || !isPlacedIn(other, pod.Namespace, group) {
+		if other.Spec.NodeName == "" || gpu.HasEnded(other) || !of.Has(other) {
 			continue
 		}
 		all = append(all, other)
@@ -175,15 +175,31 @@ func unitOf(s *snapshot.Snapshot, pod *corev1.Pod, node string) []*corev1.Pod {
 	}
 	// Those that have been told to leave took the others along then: who is elsewhere by now has been started again.
 	begun := slices.ContainsFunc(here, func(member *corev1.Pod) bool { return member.DeletionTimestamp != nil })
-	if begun || known && stay >= int(needs.MinMember) {
+	if begun || known && stay >= of.Least {
 		return here
 	}
 	return all
 }
 
-// isPlacedIn reports whether a pod of a PodGroup has a node, and has not ended.
-func isPlacedIn(pod *corev1.Pod, namespace, group string) bool {
-	return pod.Namespace == namespace && pod.Labels[names.LabelPodGroup] == group && pod.Spec.NodeName != "" && !gpu.HasEnded(pod)
+// gangOf is the gang of a pod, and whether it is in one. How many members it needs is not known where its PodGroup is not there, or may not be
+// read: its members are those that name it.
+func gangOf(s *snapshot.Snapshot, pod *corev1.Pod) (of gang.Gang, isMember, known bool) {
+	for _, source := range gang.SourcesOf(pod) {
+		if object := s.Objects[refOf(source, pod.Namespace)]; object != nil {
+			of, isMember = source.Read(object)
+			return of, isMember, true
+		}
+	}
+	name, named := gang.Named(pod)
+	owner := metav1.GetControllerOf(pod)
+	if !named || owner == nil {
+		return gang.Gang{}, false, false
+	}
+	return gang.Gang{Group: name, Owner: owner.UID}, true, false
+}
+
+func refOf(source gang.Source, namespace string) snapshot.ObjectRef {
+	return snapshot.ObjectRef{Resource: source.Resource, Namespace: namespace, Name: source.Name}
 }
 
 // tooFewDisruptions names a budget that does not let all pods of a unit go at once, "" if none.

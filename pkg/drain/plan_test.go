@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -35,10 +37,14 @@ func pod(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
 }
 
 func member(p *corev1.Pod) { p.Labels = map[string]string{names.LabelPodGroup: "g"} }
-func going(p *corev1.Pod)  { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
-func ended(p *corev1.Pod)  { p.Status.Phase = corev1.PodSucceeded }
-func stays(p *corev1.Pod)  { p.Annotations = map[string]string{names.AnnotationNoMigration: names.True} }
-func alone(p *corev1.Pod)  { p.OwnerReferences = nil }
+func inRay(p *corev1.Pod) {
+	p.Labels = map[string]string{"ray.io/cluster": "r", "ray.io/node-type": "worker"}
+	p.OwnerReferences[0].UID = types.UID("of-" + p.Name)
+}
+func going(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
+func ended(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+func stays(p *corev1.Pod) { p.Annotations = map[string]string{names.AnnotationNoMigration: names.True} }
+func alone(p *corev1.Pod) { p.OwnerReferences = nil }
 func daemon(p *corev1.Pod) {
 	p.OwnerReferences[0].Kind, p.OwnerReferences[0].APIVersion = "DaemonSet", "apps/v1"
 }
@@ -49,6 +55,22 @@ func ofFile(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodA
 func noGPUs(p *corev1.Pod) { p.Spec.Containers[0].Resources = corev1.ResourceRequirements{} }
 func other(p *corev1.Pod)  { p.OwnerReferences[0].UID = "other" }
 
+// needs is the PodGroup of the members.
+func needs(members int64) map[snapshot.ObjectRef]*unstructured.Unstructured {
+	group := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"minMember": members}}}
+	ref := snapshot.ObjectRef{Resource: schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}, Namespace: "default", Name: "g"}
+	return map[snapshot.ObjectRef]*unstructured.Unstructured{ref: group}
+}
+
+// ray is the RayCluster of a head and so many workers.
+func ray(workers int64) map[snapshot.ObjectRef]*unstructured.Unstructured {
+	limits := map[string]any{"nvidia.com/gpu": "8"}
+	template := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "ray", "resources": map[string]any{"limits": limits}}}}}
+	cluster := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"workerGroupSpecs": []any{map[string]any{"replicas": workers, "template": template}}}}}
+	ref := snapshot.ObjectRef{Resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}, Namespace: "default", Name: "r"}
+	return map[snapshot.ObjectRef]*unstructured.Unstructured{ref: cluster}
+}
+
 func budget(allowed int32) policyv1.PodDisruptionBudget {
 	return policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}},
@@ -57,12 +79,9 @@ func budget(allowed int32) policyv1.PodDisruptionBudget {
 }
 
 func TestDecide(t *testing.T) {
-	gang := func(needs int32) map[types.NamespacedName]snapshot.Gang {
-		return map[types.NamespacedName]snapshot.Gang{{Namespace: "default", Name: "g"}: {MinMember: needs}}
-	}
 	tests := map[string]struct {
 		pods    []corev1.Pod
-		gangs   map[types.NamespacedName]snapshot.Gang
+		objects map[snapshot.ObjectRef]*unstructured.Unstructured
 		budgets []policyv1.PodDisruptionBudget
 		force   bool
 		// units are the pods that leave together, held those that keep all, and budget those that wait for one.
@@ -84,27 +103,32 @@ func TestDecide(t *testing.T) {
 		"both by force":                      {pods: []corev1.Pod{pod("a", "n", stays), pod("b", "n", alone)}, force: true, units: []string{"a", "b"}},
 		"one that is not to be moved leaves": {pods: []corev1.Pod{pod("a", "n", stays, going)}, units: []string{"a"}},
 		"a gang leaves as a whole": {
-			pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member), pod("c", "", member)}, gangs: gang(2), units: []string{"a b"},
+			pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member), pod("c", "", member)}, objects: needs(2), units: []string{"a b"},
 		},
 		"also where nobody says how many it needs": {pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member)}, units: []string{"a b"}},
-		"one that can do with fewer does not":      {pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member)}, gangs: gang(1), units: []string{"a"}},
-		"members on the node leave together":       {pods: []corev1.Pod{pod("a", "n", member), pod("b", "n", member), pod("c", "m", member)}, gangs: gang(1), units: []string{"a b"}},
-		"pods of another controller are none":      {pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member, other)}, gangs: gang(2), units: []string{"a"}},
+		"one that can do with fewer does not":      {pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member)}, objects: needs(1), units: []string{"a"}},
+		"members on the node leave together":       {pods: []corev1.Pod{pod("a", "n", member), pod("b", "n", member), pod("c", "m", member)}, objects: needs(1), units: []string{"a b"}},
+		"pods of another controller are none":      {pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member, other)}, objects: needs(2), units: []string{"a"}},
 		"a member elsewhere that is not to be moved": {
-			pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member, stays)}, gangs: gang(2), held: []string{"b NoMigration"},
+			pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member, stays)}, objects: needs(2), held: []string{"b NoMigration"},
 		},
 		"a gang that has begun to leave takes nobody along again": {
-			pods: []corev1.Pod{pod("a", "n", member, going), pod("b", "n", member), pod("new", "m", member)}, gangs: gang(3), units: []string{"a b"},
+			pods: []corev1.Pod{pod("a", "n", member, going), pod("b", "n", member), pod("new", "m", member)}, objects: needs(3), units: []string{"a b"},
 		},
-		"a budget that allows it": {pods: []corev1.Pod{pod("a", "n")}, budgets: []policyv1.PodDisruptionBudget{budget(1)}, units: []string{"a"}},
-		"one that does not":       {pods: []corev1.Pod{pod("a", "n")}, budgets: []policyv1.PodDisruptionBudget{budget(0)}, units: []string{"a"}, waits: true},
+		"a gang that is recognized leaves as a whole": {
+			pods: []corev1.Pod{pod("a", "n", inRay), pod("b", "m", inRay), pod("c", "m", inRay), pod("d", "m")}, objects: ray(2), units: []string{"a b c"},
+		},
+		"one that can do with fewer":       {pods: []corev1.Pod{pod("a", "n", inRay), pod("b", "m", inRay), pod("c", "m", inRay)}, objects: ray(1), units: []string{"a"}},
+		"one whose object may not be read": {pods: []corev1.Pod{pod("a", "n", inRay), pod("b", "m", inRay)}, units: []string{"a"}},
+		"a budget that allows it":          {pods: []corev1.Pod{pod("a", "n")}, budgets: []policyv1.PodDisruptionBudget{budget(1)}, units: []string{"a"}},
+		"one that does not":                {pods: []corev1.Pod{pod("a", "n")}, budgets: []policyv1.PodDisruptionBudget{budget(0)}, units: []string{"a"}, waits: true},
 		"half a gang is not let go": {
-			pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member)}, gangs: gang(2), budgets: []policyv1.PodDisruptionBudget{budget(1)}, units: []string{"a b"}, waits: true,
+			pods: []corev1.Pod{pod("a", "n", member), pod("b", "m", member)}, objects: needs(2), budgets: []policyv1.PodDisruptionBudget{budget(1)}, units: []string{"a b"}, waits: true,
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			plan := Decide(&snapshot.Snapshot{Pods: tc.pods, Gangs: tc.gangs, Budgets: tc.budgets}, "n", tc.force)
+			plan := Decide(&snapshot.Snapshot{Pods: tc.pods, Objects: tc.objects, Budgets: tc.budgets}, "n", tc.force)
 			var units, held []string
 			for _, unit := range plan.Units {
 				var pods []string

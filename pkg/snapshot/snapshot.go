@@ -18,7 +18,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -53,8 +53,8 @@ type Snapshot struct {
 	ResourceSlices       []resourcev1.ResourceSlice
 	// PodGroups are names: a Go type would bind gpuctl to one scheduler.
 	PodGroups []string
-	// Gangs are what PodGroups say of their members.
-	Gangs map[types.NamespacedName]Gang
+	// Objects are those that were asked for without their types.
+	Objects map[ObjectRef]*unstructured.Unstructured
 	// Lease is that of our scheduler, nil where there is none.
 	Lease *coordinationv1.Lease
 	// Now is the time by the API server's clock, to the second; ClockTold says that it did tell it, and that Now is not the
@@ -91,6 +91,7 @@ const (
 	PartPriorityClasses Part = "priority classes"
 	PartBudgets         Part = "pod disruption budgets"
 	PartPodGroups       Part = "PodGroups"
+	PartObjects         Part = "objects of gangs"
 	PartGPUPools        Part = "GPUPools"
 	PartSpotPools       Part = "SpotPools"
 	PartGPUReservations Part = "GPUReservations"

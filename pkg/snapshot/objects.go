@@ -1,0 +1,48 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// ObjectRef names an object of a namespace.
+type ObjectRef struct {
+	Resource        schema.GroupVersionResource
+	Namespace, Name string
+}
+
+func (r ObjectRef) path() string {
+	return fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s/%s", r.Resource.Group, r.Resource.Version, r.Namespace, r.Resource.Resource, r.Name)
+}
+
+// Objects wants objects without their types. One that is not there, is of a kind that the cluster does not have, or may not be seen, is left out.
+func Objects(refs ...ObjectRef) Want {
+	return Want{part: PartObjects, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
+		s.Objects = map[ObjectRef]*unstructured.Unstructured{}
+		api, ok := client.CoreV1().RESTClient().(*rest.RESTClient)
+		if !ok || api == nil { // a client of a test
+			return nil
+		}
+		for _, ref := range refs {
+			body, err := api.Get().AbsPath(ref.path()).Do(ctx).Raw()
+			switch {
+			case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+				continue
+			case err != nil:
+				return err
+			}
+			object := &unstructured.Unstructured{}
+			if err := object.UnmarshalJSON(body); err != nil {
+				return fmt.Errorf("reading %s: %w", ref.path(), err)
+			}
+			s.Objects[ref] = object
+		}
+		return nil
+	}}
+}
