@@ -100,7 +100,7 @@ func specsOf(library hardware.Library, fleet hardware.Fleet) map[string]examine.
 			found[uuid] = examine.Spec{Refused: err.Error()}
 			return
 		}
-		spec := examine.Spec{Source: library.Source(uuid)}
+		spec := examine.Spec{Source: library.Source(uuid), Mounts: len(edits.Mounts)}
 		for _, node := range edits.DeviceNodes {
 			spec.Nodes = append(spec.Nodes, node.Path)
 		}

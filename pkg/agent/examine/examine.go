@@ -33,8 +33,9 @@ type Said struct {
 type Spec struct {
 	// Source is a file, or "the agent" where it makes the spec itself.
 	Source string
-	// Nodes are the paths of the device nodes.
-	Nodes []string
+	// Nodes are the paths of the device nodes, and Mounts how many files and folders of the driver there are beside them.
+	Nodes  []string
+	Mounts int
 	// Refused is why containers would get nothing, "" where they get what they need.
 	Refused string
 }
@@ -116,7 +117,7 @@ func compareCard(said *Said, card *hardware.Card, other *smi.Card, index int) []
 			add("CDI spec of "+uuid, spec.Refused, "", true)
 			continue
 		}
-		add("CDI spec of "+uuid, fmt.Sprintf("%s: %s", spec.Source, strings.Join(spec.Nodes, " ")), "", false)
+		add("CDI spec of "+uuid, fmt.Sprintf("%s: %s, %d mounts", spec.Source, strings.Join(spec.Nodes, " "), spec.Mounts), "", false)
 	}
 	return facts
 }

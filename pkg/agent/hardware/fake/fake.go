@@ -35,6 +35,8 @@ type Config struct {
 	NVLinks   int    `json:"nvlinks,omitempty"`
 	// ReservedMiB left out is a driver that does not say.
 	ReservedMiB *int64 `json:"reservedMiB,omitempty"`
+	// Unplaced cards have no NUMA node and no switch, as in virtual machines, whose Linux says of neither.
+	Unplaced bool `json:"unplaced,omitempty"`
 	// Cards changes cards that Count made, by index, and adds others.
 	Cards []Card `json:"cards,omitempty"`
 	// Links replaces the links that Count made.

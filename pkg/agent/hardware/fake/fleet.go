@@ -48,10 +48,13 @@ func (c *Config) regular(i int) hardware.Card {
 	if 2*i >= c.Count {
 		node = 1
 	}
-	return hardware.Card{
+	card := hardware.Card{
 		UUID: UUID(i), Index: i, Minor: &i, Product: cmp.Or(c.Product, defaultProduct), MemoryMiB: cmp.Or(c.MemoryMiB, defaultMemoryMiB), ReservedMiB: c.ReservedMiB,
-		NUMANode: &node, PCIeSwitch: fmt.Sprintf("0000:%02x:00.0", 16+i/2),
 	}
+	if !c.Unplaced {
+		card.NUMANode, card.PCIeSwitch = &node, fmt.Sprintf("0000:%02x:00.0", 16+i/2)
+	}
+	return card
 }
 
 // over returns a card with what the file says of it.

@@ -83,7 +83,16 @@ func (l *Library) generate(uuids []string) (*specs.Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a CDI spec: %w", err)
 	}
-	return hookless.Complete(made.Raw(), l.driver.machine, soname), nil
+	spec := made.Raw()
+	if !slices.ContainsFunc(spec.ContainerEdits.Mounts, isCUDA) {
+		return nil, fmt.Errorf("making a CDI spec: the driver's libcuda.so is not found below %s", l.driver.root)
+	}
+	return hookless.Complete(spec, l.driver.machine, soname), nil
+}
+
+// isCUDA reports whether what is mounted is the library that all programs need.
+func isCUDA(mount *specs.Mount) bool {
+	return strings.HasPrefix(filepath.Base(mount.HostPath), "libcuda.so.")
 }
 
 // librariesLoaded returns the folder of the driver's library that this process has loaded, by the kernel's word: distributions put it

@@ -103,6 +103,22 @@ func TestAToolkitsSpecCountsBeforeOneThatIsMade(t *testing.T) {
 	}
 }
 
+// TestADriverWithoutCUDA: containers would start and could not compute.
+func TestADriverWithoutCUDA(t *testing.T) {
+	m, l := newMachine(t)
+	root := t.TempDir()
+	install(t, root, m)
+	version, _ := m.SystemGetDriverVersion()
+	if err := os.Remove(filepath.Join(root, "usr/lib64/libcuda.so."+version)); err != nil {
+		t.Fatal(err)
+	}
+	l.driver = placeOf(root, "")
+	read(t, l)
+	if _, err := l.Edits([]string{m.uuid(0)}); err == nil || !strings.Contains(err.Error(), "libcuda.so is not found") {
+		t.Errorf("error %v, want what is missing", err)
+	}
+}
+
 func TestWhereTheDriverIs(t *testing.T) {
 	for library, want := range map[string]place{
 		"/host/usr/lib64/libnvidia-ml.so.1":                   {machine: "/host", root: "/host"},
