@@ -80,6 +80,9 @@ func (s *Sandbox) newControlPlane() (*envtest.ControlPlane, *planeLogs, error) {
 		Set("log-level", "warn").
 		Set("quota-backend-bytes", strconv.Itoa(8<<30))
 	configureAPIServer(plane.APIServer.Configure(), plane.APIServer.CertDir, s.options.ControllerManager)
+	if s.options.PodGroups {
+		plane.APIServer.Configure().Set("feature-gates", "GenericWorkload=true").Set("runtime-config", "scheduling.k8s.io/v1beta1=true")
+	}
 	if s.options.RealKubelets {
 		if err := s.prepareForKubelets(plane.APIServer.Configure()); err != nil {
 			logs.close()

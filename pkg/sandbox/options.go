@@ -33,6 +33,8 @@ type Options struct {
 	// RealKubelets prepares the API server for kubelets that are real: it authorizes them as nodes, and shows them a
 	// certificate, [Sandbox.KubeletClientCA], when it asks them for logs.
 	RealKubelets bool
+	// PodGroups has the API server keep Kubernetes' own PodGroups, and the field of pods that names one: it is off by default in 1.37.
+	PodGroups bool
 	// Restart has the scheduler and the controller started again when they end by themselves, as a kubelet does with the pods of
 	// a Deployment: a leader ends that cannot renew its lease for a while.
 	Restart bool

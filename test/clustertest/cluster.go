@@ -30,6 +30,8 @@ type Cluster struct {
 	Fleet sandbox.Fleet
 	// Tools is the folder of the control plane's programs, "" for those of make tools.
 	Tools string
+	// PodGroups has the API server keep Kubernetes' own PodGroups.
+	PodGroups bool
 	// Prepare does what the tests need besides, before the scheduler starts; nil is nothing.
 	Prepare func(ctx context.Context) error
 
@@ -70,7 +72,7 @@ func (c *Cluster) Parallel() {
 
 // Main starts the cluster, runs the tests on it, stops it and ends the process, as TestMain does.
 func (c *Cluster) Main(m *testing.M) {
-	options := sandbox.Options{BinDir: c.Tools, ControllerManager: true, Kwok: true, Fleet: &c.Fleet, Restart: true}
+	options := sandbox.Options{BinDir: c.Tools, ControllerManager: true, Kwok: true, Fleet: &c.Fleet, Restart: true, PodGroups: c.PodGroups}
 	os.Exit(sandboxtest.Main(m, options, c.prepare)) //nolint:forbidigo // it is what TestMain does
 }
 

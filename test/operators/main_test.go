@@ -13,9 +13,9 @@ import (
 )
 
 // pools has two nodes with 8 GPUs for each test.
-const pools = 24
+const pools = 32
 
-var cluster = clustertest.Cluster{Fleet: clustertest.Pools(pools, 2)}
+var cluster = clustertest.Cluster{Fleet: clustertest.Pools(pools, 2), PodGroups: true}
 
 func TestMain(m *testing.M) {
 	for _, operator := range operators {

@@ -55,12 +55,30 @@ kind: Job
 metadata: {name: ddp}
 spec: {completionMode: Indexed, parallelism: 2, completions: 2, template: {spec: POD}}
 `, 2, 2},
+	{"PodGroup", `apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: native}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: member-0}
+spec: POD
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: member-1}
+spec: POD
+`, 2, 2},
 }
 
 // manifest is the workload's YAML for a pool, its pods of a priority class, "" for none.
 func (w workload) manifest(pool, class string) string {
 	spec := fmt.Sprintf(`{schedulerName: %s, nodeSelector: {%s: %s}, restartPolicy: RESTART, priorityClassName: "%s", containers: [{name: main, image: busybox, resources: {limits: {cpu: 1, memory: 1Gi, GPUS}}}]}`,
 		names.SchedulerName, names.LabelPool, pool, class)
+	if w.kind == "PodGroup" {
+		spec = strings.Replace(spec, "{", "{schedulingGroup: {podGroupName: native}, ", 1)
+	}
 	restart := "Never"
 	if w.kind == "RayCluster" || w.kind == "LeaderWorkerSet" {
 		restart = "Always"
@@ -165,8 +183,9 @@ func TestHalfAClusterHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestTheyPreemptAndArePreemptedWhole: a workload of high priority has two pods leave for it at once, or none; and one of low priority that is
-// preempted leaves both nodes, not one.
+// TestTheyPreemptAndArePreemptedWhole: a workload of high priority has two pods leave for it at once, or none; and one of low priority leaves whole for another
+// gang. For a pod of high priority Kubernetes' own preemption takes one member; what its operator makes anew in the place of that finds no room, so the
+// others leave after it, where there is an operator.
 func TestTheyPreemptAndArePreemptedWhole(t *testing.T) {
 	for _, w := range workloads {
 		t.Run(w.kind+" preempts", func(t *testing.T) {
@@ -176,21 +195,37 @@ func TestTheyPreemptAndArePreemptedWhole(t *testing.T) {
 			e.apply(w.manifest(e.Pool, names.PriorityClassHigh))
 			e.waitAllBound(w.all)
 		})
-		t.Run(w.kind+" is preempted", func(t *testing.T) {
+		t.Run(w.kind+" is preempted by a gang", func(t *testing.T) {
 			e := newEnv(t)
-			e.apply(w.manifest(e.Pool, names.PriorityClassLow))
-			e.waitAllBound(w.all)
-			_, before := e.pods(t.Context())
-			e.filler("filler", names.PriorityClassHigh)
-			e.Eventually("all pods with GPUs that ran to leave", func(ctx context.Context) (bool, error) {
-				_, now := e.pods(ctx)
-				return !slices.ContainsFunc(now, func(pod corev1.Pod) bool {
-					return pod.Spec.Containers[0].Resources.Limits.Name(names.ResourceGPU, "").Value() > 0 &&
-						slices.ContainsFunc(before, func(old corev1.Pod) bool { return old.UID == pod.UID })
-				}), nil
+			e.leavesFor(w, func() {
+				gang := workloads[3].manifest(e.Pool, names.PriorityClassHigh)
+				e.apply(strings.Replace(gang, "ddp", "filler", 1))
 			})
 		})
+		if w.kind == "PodGroup" {
+			continue // it has no operator
+		}
+		t.Run(w.kind+" is preempted by a pod", func(t *testing.T) {
+			e := newEnv(t)
+			e.leavesFor(w, func() { e.filler("filler", names.PriorityClassHigh) })
+		})
 	}
+}
+
+// leavesFor starts a workload of low priority, has others come, and waits until none of its pods with GPUs is left of those that ran.
+func (e env) leavesFor(w workload, others func()) {
+	e.Helper()
+	e.apply(w.manifest(e.Pool, names.PriorityClassLow))
+	e.waitAllBound(w.all)
+	_, before := e.pods(e.Context())
+	others()
+	e.Eventually("all pods with GPUs that ran to leave", func(ctx context.Context) (bool, error) {
+		_, now := e.pods(ctx)
+		return !slices.ContainsFunc(now, func(pod corev1.Pod) bool {
+			return pod.Spec.Containers[0].Resources.Limits.Name(names.ResourceGPU, "").Value() > 0 &&
+				slices.ContainsFunc(before, func(old corev1.Pod) bool { return old.UID == pod.UID })
+		}), nil
+	})
 }
 
 // TestReplicasStartOneByOne: with room for one replica of two one is whole, and not two halves.
