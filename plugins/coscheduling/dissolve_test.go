@@ -112,6 +112,54 @@ func TestHalfAGangThatCannotBeCompletedEnds(t *testing.T) {
 	}
 }
 
+// TestAGangThatLosesAMemberToPreemptionIsHalf, however whole it was and for how long: the rest computes nothing. One that still has as many as it
+// takes works on, and so does one that lost a member otherwise.
+func TestAGangThatLosesAMemberToPreemptionIsHalf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string // of its leaving, "" for none
+		least  int64
+		back   bool // the member comes back before the gang is looked at
+		ends   bool
+	}{
+		"preempted":                            {reason: corev1.PodReasonPreemptionByScheduler, least: 2, ends: true},
+		"preempted, and the others are enough": {reason: corev1.PodReasonPreemptionByScheduler, least: 1},
+		"preempted, and whole again since":     {reason: corev1.PodReasonPreemptionByScheduler, least: 2, back: true},
+		"evicted by others":                    {reason: "EvictionByEvictionAPI", least: 2},
+		"deleted by its user":                  {least: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, 2)
+			l.answers()
+			now := noon.Add(time.Hour)
+			l.now = func() time.Time { return now }
+			l.group("g", map[string]any{"minMember": tc.least})
+			first, lost := l.member("a", bornAt(0), boundAfter(5, "n0")), l.member("lost", bornAt(0), boundAfter(5, "n1"))
+			l.podChanged(first)
+			l.podChanged(lost)
+			gone := lost.DeepCopy()
+			gone.DeletionTimestamp = &metav1.Time{Time: now}
+			if tc.reason != "" {
+				gone.Status.Conditions = append(gone.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: tc.reason})
+			}
+			l.podChanged(gone)
+			l.must(l.pods.Delete(gone))
+			l.podGone(gone)
+			l.podChanged(first) // as its kubelet tells of it
+			if tc.back {
+				back := l.member("back", bornAt(3600), boundAfter(3600, "n1"))
+				l.podChanged(back)
+				l.must(l.pods.Delete(back))
+				l.podGone(back)
+			}
+			l.infos[0] = nodeInfo(l.infos[0].Node(), first)
+			l.running(1, "equal", 1)
+			if ends := l.ends("a", l.member("again", bornAt(3601)), &now); ends != tc.ends {
+				t.Errorf("the rest is ended: %t, want %t", ends, tc.ends)
+			}
+		})
+	}
+}
+
 // TestHalfAGangStaysHalf, once it was found to be, whatever happens to it before it is whole: nothing else would end it.
 func TestHalfAGangStaysHalf(t *testing.T) {
 	for name, change := range map[string]func(l *lab, waiting *corev1.Pod) *corev1.Pod{

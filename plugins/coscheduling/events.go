@@ -279,6 +279,9 @@ func (p *Plugin) forget(pod *corev1.Pod) {
 		return
 	}
 	if g, ok := p.places.forget(pod.UID); ok {
+		if group := p.groups.get(name); unusable(group) == "" && wasPreempted(pod) {
+			p.places.tear(g, group.minMember)
+		}
 		p.tidy(g)
 	}
 	p.tidy(gang{group: name})

@@ -13,7 +13,8 @@ import (
 )
 
 // staysHalf reports whether a gang is half placed by us, and notes it: until it is whole it stays so, whichever of its members are made
-// again, and whatever its PodGroup says meanwhile. A gang that this process has ever seen whole is not half, whichever leader bound it.
+// again, and whatever its PodGroup says meanwhile. A gang that this process has ever seen whole is not half, whichever leader bound it, unless
+// it has lost a member to preemption.
 // Pods that nobody would make again are never ended.
 func (p *Plugin) staysHalf(g gang, group *podGroup, m *members, ours []*corev1.Pod, now time.Time) bool {
 	if len(m.placed) != m.bound || m.bound >= group.minMember || len(ours) == 0 || slices.ContainsFunc(ours, isNobodys) {
@@ -122,6 +123,16 @@ func (p *places) neverWhole(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.record(g).partial = true
+}
+
+// tear notes that a gang has lost a member to preemption: where that leaves fewer than it takes, they are half a
+// gang from now on, however whole it was.
+func (p *places) tear(g gang, want int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.gangs[g]; ok && r.bound.Len() > 0 && r.bound.Len() < want {
+		r.whole, r.partial = false, true
+	}
 }
 
 // wholeness reports whether a gang was seen whole, and whether it was found half and not whole since.
