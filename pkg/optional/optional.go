@@ -4,6 +4,7 @@ package optional
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ type Kind struct {
 	Resource schema.GroupVersionResource
 	// Without is what comes of it where there are none.
 	Without string
+	// Keep returns what is kept of an object, nil for all of it. What it leaves out is dropped page by page, so that a list of very many costs
+	// little memory. What it returns is to be a [metav1.Object].
+	Keep func(*unstructured.Unstructured) runtime.Object
 	// Rare says that most clusters have no such kind: the log does not say so.
 	Rare bool
 	// seen is set when they could be listed once. From then on a refusal is a fault of the API server's that passes,
@@ -54,7 +58,7 @@ func (k *Kind) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 	if options.ResourceVersion == resourceVersionOfNone {
 		options.ResourceVersion = ""
 	}
-	list, err := k.Client.Resource(k.Resource).List(ctx, options)
+	list, err := k.list(ctx, options)
 	switch {
 	case err == nil:
 		k.seen.Store(true)
@@ -67,6 +71,47 @@ func (k *Kind) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 		return none, nil
 	}
 	return list, err
+}
+
+// pageSize is how many objects are read at a time where little is kept of each.
+const pageSize = 500
+
+// list reads all objects, in pages where little is kept of each: in one they would all be in memory at once, which the API server's cache gives out whole
+// whatever limit is asked for.
+func (k *Kind) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if k.Keep == nil {
+		return k.Client.Resource(k.Resource).List(ctx, options) //nolint:wrapcheck // it is in the client's place
+	}
+	kept := &Kept{}
+	options.ResourceVersion, options.ResourceVersionMatch, options.Limit = "", "", pageSize
+	for {
+		page, err := k.Client.Resource(k.Resource).List(ctx, options)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it is in the client's place
+		}
+		for i := range page.Items {
+			kept.Items = append(kept.Items, k.Keep(&page.Items[i]))
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			kept.ResourceVersion = page.GetResourceVersion()
+			return kept, nil
+		}
+	}
+}
+
+// Kept is a list of what is kept of objects.
+type Kept struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+
+	Items []runtime.Object
+}
+
+// DeepCopyObject implements runtime.Object. What is in it is changed by nobody.
+func (k *Kept) DeepCopyObject() runtime.Object {
+	out := *k
+	out.Items = slices.Clone(k.Items)
+	return &out
 }
 
 // What the log says of a kind.
@@ -108,7 +153,15 @@ func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 		if apierrors.IsNotFound(err) {
 			return nil, expired() // it has been taken away: list again, and find none
 		}
-		return changes, err
+		if err != nil || k.Keep == nil {
+			return changes, err
+		}
+		return watch.Filter(changes, func(event watch.Event) (watch.Event, bool) {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok {
+				event.Object = k.Keep(object)
+			}
+			return event, true
+		}), nil
 	}
 	later := watch.NewRaceFreeFake()
 	go func() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -155,5 +156,78 @@ func TestWhereThereAreNoneItIsLookedAgain(t *testing.T) {
 			end()
 			running.Wait()
 		})
+	}
+}
+
+// pages is an API server with five objects, which gives out two at a time whatever limit is asked for, and a watch of one event of each kind.
+type pages struct{ asked []string }
+
+func (p *pages) RoundTrip(request *http.Request) (*http.Response, error) {
+	query := request.URL.Query()
+	p.asked = append(p.asked, query.Get("resourceVersion")+"|"+query.Get("limit")+"|"+query.Get("continue"))
+	group := func(name, revision string) string {
+		return fmt.Sprintf(`{"apiVersion":"scheduling.x-k8s.io/v1alpha1","kind":"PodGroup","metadata":{"namespace":"ns","name":%q,"resourceVersion":%q},"spec":{"minMember":2}}`, name, revision)
+	}
+	body := fmt.Sprintf(`{"type":"ADDED","object":%s}{"type":"BOOKMARK","object":%s}`, group("new", "8"), group("", "9"))
+	if query.Get("watch") == "" {
+		from := len(query.Get("continue")) // a letter for each that was given out
+		items, next := []string{}, ""
+		for i := from; i < min(from+2, 5); i++ {
+			items = append(items, group(fmt.Sprint("g", i), "1"))
+		}
+		if from+2 < 5 {
+			next = strings.Repeat("x", from+2)
+		}
+		body = fmt.Sprintf(`{"apiVersion":"scheduling.x-k8s.io/v1alpha1","kind":"PodGroupList","metadata":{"resourceVersion":"7","continue":%q},"items":[%s]}`, next, strings.Join(items, ","))
+	}
+	return &http.Response{StatusCode: http.StatusOK, Request: request, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// keptName is what is kept of an object in a test.
+type keptName struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+}
+
+func (k *keptName) DeepCopyObject() runtime.Object { return k }
+
+// TestOfVeryManyObjectsLittleIsKept, page by page, and of each that a watch tells of: bookmarks, too, which have nothing but a revision.
+func TestOfVeryManyObjectsLittleIsKept(t *testing.T) {
+	server := &pages{}
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://there.invalid", Transport: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &Kind{Client: client, Resource: podGroups, Keep: func(object *unstructured.Unstructured) runtime.Object {
+		return &keptName{ObjectMeta: metav1.ObjectMeta{Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}}
+	}}
+	list, err := source.List(metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, object := range objects {
+		names = append(names, object.(*keptName).Name)
+	}
+	if got := strings.Join(names, " ") + " of " + list.(metav1.ListMetaAccessor).GetListMeta().GetResourceVersion(); got != "g0 g1 g2 g3 g4 of 7" {
+		t.Errorf("got %s", got)
+	}
+	if got := strings.Join(server.asked, " "); got != "|500| |500|xx |500|xxxx" {
+		t.Errorf("asked %s", got)
+	}
+	changes, err := source.Watch(metav1.ListOptions{ResourceVersion: "7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer changes.Stop()
+	for _, want := range []string{"8", "9"} {
+		event := <-changes.ResultChan()
+		if got, ok := event.Object.(*keptName); !ok || got.ResourceVersion != want {
+			t.Errorf("%s of %T %v, want revision %s", event.Type, event.Object, event.Object, want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -30,6 +31,12 @@ type workload struct {
 	mu     sync.Mutex
 	groups map[string]*podGroup
 }
+
+// GetObjectKind implements runtime.Object.
+func (*workload) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object. The informer that has a workload changes none.
+func (w *workload) DeepCopyObject() runtime.Object { return w }
 
 // group returns the group of a part, or of all pods for "", nil where these start one by one.
 func (w *workload) group(part string) *podGroup {
@@ -100,17 +107,14 @@ var keysOfWorkloads = []runtime.Object{
 func workloadsOf(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (map[string][]workloads, error) {
 	out := map[string][]workloads{}
 	for i, kind := range pkggang.Kinds() {
-		source := &optional.Kind{Resource: kind.Resource, Without: "pods of theirs are placed one by one", Rare: true}
+		source := &optional.Kind{Resource: kind.Resource, Without: "pods of theirs are placed one by one", Rare: true, Keep: keepSizes(kind)}
 		var failed error
 		informer := factory.InformerFor(keysOfWorkloads[i], func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			source.Client, failed = client()
-			return cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})
+			return cache.NewSharedIndexInformer(source, &workload{}, 0, cache.Indexers{})
 		})
 		if failed != nil {
 			return nil, fmt.Errorf("building the client of %s: %w", kind.Resource.Resource, failed)
-		}
-		if err := informer.SetTransform(keepSizes(kind)); err != nil {
-			return nil, fmt.Errorf("following %s: %w", kind.Resource.Resource, err)
 		}
 		out[kind.Name] = append(out[kind.Name], workloads{informer: informer, served: source.Served})
 	}
@@ -118,12 +122,9 @@ func workloadsOf(factory informers.SharedInformerFactory, client func() (dynamic
 }
 
 // keepSizes keeps of an object how many of its pods start together.
-func keepSizes(kind pkggang.Kind) cache.TransformFunc {
-	return func(object any) (any, error) {
-		if read, ok := object.(*unstructured.Unstructured); ok {
-			return &workload{ObjectMeta: metaOf(read), kind: kind.Name, sizes: kind.Read(read)}, nil
-		}
-		return object, nil
+func keepSizes(kind pkggang.Kind) func(*unstructured.Unstructured) runtime.Object {
+	return func(object *unstructured.Unstructured) runtime.Object {
+		return &workload{ObjectMeta: metaOf(object), kind: kind.Name, sizes: kind.Read(object)}
 	}
 }
 

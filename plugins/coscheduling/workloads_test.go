@@ -39,8 +39,7 @@ func (l *lab) workload(kind, name string, spec map[string]any) *workload {
 		if of.Name != kind {
 			continue
 		}
-		kept, err := keepSizes(pkggang.Kinds()[i])(object)
-		l.must(err)
+		kept := keepSizes(pkggang.Kinds()[i])(object)
 		store := l.groups.workloads[kind][0].informer.GetIndexer()
 		before, _, err := store.Get(kept)
 		l.must(err)
@@ -212,8 +211,7 @@ func TestAKindServedTwice(t *testing.T) {
 	}}}}
 	object.SetNamespace("ns")
 	object.SetName("hpl")
-	kept, err := keepSizes(pkggang.Kinds()[11])(object)
-	l.must(err)
+	kept := keepSizes(pkggang.Kinds()[11])(object)
 	l.must(second.informer.GetIndexer().Add(kept))
 	pod := l.recognized("p", map[string]string{"training.kubeflow.org/job-name": "hpl", "training.kubeflow.org/operator-name": "mpi-operator"})
 	name, ok := l.groups.groupOf(pod)
