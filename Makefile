@@ -36,7 +36,7 @@ AGENT_CGO  := $(if $(RACE),1,0)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: help build tools monitoring-tools test chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible test-node test-upgrade test-operators
+.PHONY: help build tools monitoring-tools test chaos compat conformance abuse demo demo-down demo-programs bench bench-matrix bench-placement bench-plugins bench-queueing bench-queueing-intervals bench-queueing-learnt bench-scrape bench-strategies generate verify vulncheck lint image image-docker release clean node-images node-tools node-tools-if-possible gpu-bundle test-node test-upgrade test-operators
 
 build: ## Build our binaries into bin/
 	@mkdir -p bin
@@ -75,6 +75,9 @@ test-node: tools node-tools build node-images ## Test a real kubelet with gpu-ag
 test-operators: tools build ## Test with the operators of other projects, whose workloads are gangs: KubeRay, JobSet, LWS; builds them the first time, about 10 minutes
 	@hack/tools/build.sh operators
 	go test ./test/operators -count=1 -v -timeout 30m $(OPERATORS_TEST)
+
+gpu-bundle: node-tools build ## Pack what shows agent, kubelet and containerd on a real card into bin/gpu-bundle.tar.xz, for a machine with a driver and no network
+	@hack/gpu-bundle.sh
 
 chaos: tools build ## Kill and stop the leading scheduler 20 times each while it places pods, and lose answers; have nodes die as installed; about 16 minutes
 	BOUNDS=docs go test ./test/chaos -count=1 -v -timeout 30m -kills 20 -stops 20 -losses 20 -vain 5

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,8 +50,10 @@ func (n *Node) SetCards(config []byte) error {
 // installAgent applies manifests/agent and makes the agent's identity: that of its pod on this node. Its DaemonSet wants
 // nodes with a label that no node of the sandbox has: the process of StartAgent stands in for its pod.
 func (n *Node) installAgent(ctx context.Context) error {
-	if err := n.SetCards(n.options.Cards); err != nil {
-		return err
+	if !n.options.Driver {
+		if err := n.SetCards(n.options.Cards); err != nil {
+			return err
+		}
 	}
 	if err := n.sandbox.ApplyManifests(ctx, manifests.FS, agentFolder); err != nil {
 		return err
@@ -69,6 +72,17 @@ func (n *Node) installAgent(ctx context.Context) error {
 	return nil
 }
 
+// SetAgentArgs replaces the further flags that gpu-agent is started with the next time.
+func (n *Node) SetAgentArgs(args ...string) { n.options.AgentArgs = args }
+
+// library are the flags that say where the agent's cards are.
+func (n *Node) library() []string {
+	if n.options.Driver {
+		return []string{"--nvml=auto"}
+	}
+	return []string{"--nvml=mock", "--mock-config=" + n.CardsPath()}
+}
+
 // StartAgent starts gpu-agent, again after it was killed, and returns when it runs; kubelet may not know its cards by then.
 func (n *Node) StartAgent(ctx context.Context) error {
 	binary := n.program(AgentName)
@@ -77,15 +91,14 @@ func (n *Node) StartAgent(ctx context.Context) error {
 	}
 	_, err := n.StartProcess(ctx, sandbox.ProcessSpec{
 		Name: AgentName, Path: binary, Port: n.agentPort,
-		Args: append([]string{
+		Args: slices.Concat([]string{
 			"--node-name=" + n.Name,
 			"--kubeconfig=" + n.agentKubeconfig,
 			"--kubelet-dir=" + KubeletDir,
 			"--cdi-dir=" + CDIDir,
 			"--runtime-endpoint=unix://" + ContainerdSocket,
-			"--nvml=mock", "--mock-config=" + n.CardsPath(),
 			"--metrics-address=" + n.AgentAddress,
-		}, n.options.AgentArgs...),
+		}, n.library(), n.options.AgentArgs),
 		Ready: sandbox.HTTPReady("http://" + n.AgentAddress + "/healthz"),
 	})
 	return err

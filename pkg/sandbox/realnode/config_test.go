@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -74,6 +76,31 @@ func TestAnImageIsOneLayerWithOneProgram(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"sha256:" + digest(layer)}, config.Rootfs.IDs); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestAnImageHasWhatItsProgramIsLinkedWith, and a file that is not there is an error that names it.
+func TestAnImageHasWhatItsProgramIsLinkedWith(t *testing.T) {
+	library := filepath.Join(t.TempDir(), "libc-2.36.so")
+	image := Image{Name: "x.test/a:1", Binary: "/bin/prog", Files: map[string]string{"/lib64/ld.so": library, "/usr/lib/libc.so.6": library}}
+	if err := writeImage(io.Discard, image, nil); err == nil || !strings.Contains(err.Error(), "libc-2.36.so") {
+		t.Errorf("error %v, want the file that is missing", err)
+	}
+	if err := os.WriteFile(library, []byte("c"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var written bytes.Buffer
+	if err := writeImage(&written, image, []byte("program")); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range untar(t, written.Bytes()) {
+		if !strings.HasSuffix(name, "layer.tar") {
+			continue
+		}
+		want := map[string][]byte{"prog": []byte("program"), "lib64/ld.so": []byte("c"), "usr/lib/libc.so.6": []byte("c")}
+		if diff := cmp.Diff(want, untar(t, data)); diff != "" {
+			t.Errorf("layer (-want +got):\n%s", diff)
+		}
 	}
 }
 

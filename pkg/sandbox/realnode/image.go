@@ -8,8 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"path"
 	"runtime"
+	"slices"
+	"strings"
 )
 
 // Images of every real node, both of the program gpu-probe.
@@ -18,7 +22,7 @@ const (
 	ProbeImage = "g8s.host/probe:1"
 )
 
-// Image is a container image with one static program in it.
+// Image is a container image with one program in it.
 type Image struct {
 	// Name is the image's, with a tag.
 	Name string
@@ -26,13 +30,23 @@ type Image struct {
 	Binary string
 	// Args follow the program's name in the entrypoint.
 	Args []string
+	// Files are what a program needs that is not static, by their path in the image: paths on this machine.
+	Files map[string]string
 }
 
 // writeImage writes an archive that `ctr images import` reads: one layer that holds one program. The same input gives the
 // same bytes.
 func writeImage(w io.Writer, image Image, program []byte) error {
 	name := path.Base(image.Binary)
-	layer, err := archive(file{name: name, mode: 0o755, data: program})
+	files := []file{{name: name, mode: 0o755, data: program}}
+	for _, place := range slices.Sorted(maps.Keys(image.Files)) {
+		data, err := os.ReadFile(image.Files[place])
+		if err != nil {
+			return fmt.Errorf("writing image %s: %w", image.Name, err)
+		}
+		files = append(files, file{name: strings.TrimPrefix(place, "/"), mode: 0o755, data: data})
+	}
+	layer, err := archive(files...)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,8 @@ type Options struct {
 	// Cards is the file of cards that gpu-agent offers though they do not exist, as --mock-config of the agent has it. nil
 	// means that no agent runs.
 	Cards []byte
+	// Driver has gpu-agent offer the cards of the machine's own driver, in place of Cards.
+	Driver bool
 	// AgentArgs are more flags of gpu-agent.
 	AgentArgs []string
 }
@@ -84,7 +86,7 @@ func Start(ctx context.Context, s *sandbox.Sandbox, o Options) (*Node, error) {
 	steps := []func(context.Context) error{
 		n.prepare, n.startInit, n.StartContainerd, n.importImages, n.StartKubelet, n.awaitReady,
 	}
-	if o.Cards != nil {
+	if o.Cards != nil || o.Driver {
 		steps = append(steps, n.installAgent, n.StartAgent, n.awaitCards)
 	}
 	for _, step := range steps {

@@ -1,0 +1,6 @@
+package card
+
+import "testing"
+
+// TestCards is skipped where there is no card; see [Suite].
+func TestCards(t *testing.T) { Suite(t) }
