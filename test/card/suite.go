@@ -186,9 +186,9 @@ func (b *bed) keepLogs(t *testing.T) {
 }
 
 func (b *bed) print() {
-	fmt.Println()
+	fmt.Fprintln(os.Stdout)
 	for _, one := range b.results {
-		fmt.Printf("%-20s %-7s %s\n", one.name, one.outcome, one.said)
+		fmt.Fprintf(os.Stdout, "%-20s %-7s %s\n", one.name, one.outcome, one.said)
 	}
 }
 
