@@ -25,6 +25,23 @@ func MayBeMember(pod *corev1.Pod) bool {
 	return KeyOf(pod) != ""
 }
 
+// NamesFor returns the names that the group of a pod may have, as far as the pod alone tells: which of them it is depends on an object that may be gone
+// by now.
+func NamesFor(pod *corev1.Pod) []types.NamespacedName {
+	if name, named := Named(pod); named {
+		return []types.NamespacedName{name}
+	}
+	m, recognized := Recognize(pod)
+	if !recognized {
+		return nil
+	}
+	out := []types.NamespacedName{{Namespace: pod.Namespace, Name: m.Whole()}}
+	if m.Part != "" {
+		out = append(out, types.NamespacedName{Namespace: pod.Namespace, Name: m.OfPart()})
+	}
+	return out
+}
+
 // KeyOf is equal for pods that may be members of one group as far as the pods alone tell; "" for a pod of none. Pods of two parts of one object
 // have the same.
 func KeyOf(pod *corev1.Pod) string {

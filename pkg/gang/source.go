@@ -20,13 +20,14 @@ type Gang struct {
 	Least int
 }
 
-// Has reports whether a pod is a member. A pod that nobody owns is in a gang of one.
+// Has reports whether a pod is a member. What an object says that it needs leaves out what has succeeded, so that such a pod is none of the gang that
+// is read from one.
 func (g Gang) Has(pod *corev1.Pod) bool {
 	if pod.Namespace != g.Group.Namespace {
 		return false
 	}
 	if m, ok := Recognize(pod); ok {
-		return g.Group.Name == m.Whole() || g.Group.Name == m.OfPart()
+		return (g.Group.Name == m.Whole() || g.Group.Name == m.OfPart()) && pod.Status.Phase != corev1.PodSucceeded
 	}
 	name, named := Named(pod)
 	return named && name == g.Group && (g.Owner == "" || g.Owner == ownerOf(pod))

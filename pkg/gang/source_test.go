@@ -89,6 +89,12 @@ func TestWhatTheObjectsOfAPodSay(t *testing.T) {
 					}
 				}
 			}
+			if _, recognized := Recognize(tc.pod); recognized && ok {
+				done := tc.pod.DeepCopy()
+				if done.Status.Phase = corev1.PodSucceeded; got.Has(done) {
+					t.Error("it has one that has succeeded, and needs one less for that already")
+				}
+			}
 			for i, other := range tc.without {
 				if got.Has(other) {
 					t.Errorf("it has the stranger %d", i)

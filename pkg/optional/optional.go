@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 )
@@ -45,8 +46,11 @@ const lookAgain, soonestLook = 10 * time.Second, time.Second
 // resourceVersionOfNone is that of the list where there is no such kind: no API server gives it out.
 const resourceVersionOfNone = "none"
 
-// Served reports whether they could be listed.
-func (k *Kind) Served() bool { return k.seen.Load() }
+// IsServed reports whether the cluster has the kind that an informer follows by a [Kind], and lets it be read.
+func IsServed(informer cache.SharedInformer) bool {
+	revision := informer.LastSyncResourceVersion()
+	return revision != "" && revision != resourceVersionOfNone
+}
 
 // List implements cache.ListerWatcher.
 func (k *Kind) List(options metav1.ListOptions) (runtime.Object, error) {
@@ -64,7 +68,6 @@ func (k *Kind) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 		k.seen.Store(true)
 		k.told.Store(toldNothing)
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !k.seen.Load():
-		k.seen.Store(false)
 		k.tell(klog.FromContext(ctx), err)
 		none := &unstructured.UnstructuredList{}
 		none.SetResourceVersion(resourceVersionOfNone)

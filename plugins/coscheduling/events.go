@@ -15,6 +15,7 @@ import (
 
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/cycle"
+	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
@@ -223,10 +224,8 @@ func (p *Plugin) leavesGroup(before, after *corev1.Pod) {
 	if before == nil || after == nil || !lives(before) {
 		return
 	}
-	if name, ok := p.groups.groupOf(before); ok && (!lives(after) || !p.inSameGroup(before, after)) {
-		p.tidy(gang{group: name})
-		p.tidy(gang{group: name, owner: ownerOf(before)})
-		p.forgetArrivals(name)
+	if !lives(after) || !p.inSameGroup(before, after) {
+		p.tidyGroups(before)
 	}
 }
 
@@ -241,12 +240,12 @@ func (p *Plugin) podChanged(object any) {
 		return
 	}
 	p.turns.leave(pod.UID, p.now())
-	if !ok {
-		p.forgetAlone(pod)
+	if !lives(pod) && pkggang.MayBeMember(pod) {
+		p.forget(pod)
 		return
 	}
-	if !lives(pod) {
-		p.forget(pod)
+	if !ok {
+		p.forgetAlone(pod)
 		return
 	}
 	if group := p.groups.get(name); group != nil {
@@ -272,22 +271,30 @@ func (p *Plugin) podGone(object any) {
 // Whether its gang has one owner is not asked, as its PodGroup may be gone before it.
 func (p *Plugin) forget(pod *corev1.Pod) {
 	p.turns.leave(pod.UID, p.now())
-	name, ok := p.groups.groupOf(pod)
-	if !ok {
-		p.promises.End(string(pod.UID))
-		p.forgetAlone(pod)
-		return
-	}
 	if g, ok := p.places.forget(pod.UID); ok {
-		if group := p.groups.get(name); unusable(group) == "" && wasPreempted(pod) {
+		if group := p.groups.get(g.group); unusable(group) == "" && wasPreempted(pod) {
 			p.places.tear(g, group.minMember)
 		}
 		p.tidy(g)
 	}
-	p.tidy(gang{group: name})
-	p.tidy(gang{group: name, owner: ownerOf(pod)})
-	p.decided(name)
-	p.forgetArrivals(name)
+	if _, ok := p.groups.groupOf(pod); !ok {
+		p.promises.End(string(pod.UID))
+		p.forgetAlone(pod)
+	}
+	p.tidyGroups(pod)
+	for _, name := range pkggang.NamesFor(pod) {
+		p.decided(name)
+	}
+}
+
+// tidyGroups drops what is kept of the gangs that a pod may have been in, where it was the last of them: the object that says which it was may be gone
+// before its pods, or have become one that makes no gang.
+func (p *Plugin) tidyGroups(pod *corev1.Pod) {
+	for _, name := range pkggang.NamesFor(pod) {
+		p.tidy(gang{group: name})
+		p.tidy(gang{group: name, owner: ownerOf(pod)})
+		p.forgetArrivals(name)
+	}
 }
 
 // groupChanged has the members tried that waited for the PodGroup, or for what it says now.

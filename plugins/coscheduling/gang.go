@@ -92,16 +92,12 @@ func groupKeys(object any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	if group, ok := pkggang.Named(pod); ok && lives(pod) {
-		return []string{group.String()}, nil
-	}
-	m, ok := pkggang.Recognize(pod)
-	if !ok || !lives(pod) {
+	if !lives(pod) {
 		return nil, nil
 	}
-	keys := []string{pod.Namespace + "/" + m.Whole()}
-	if m.Part != "" {
-		keys = append(keys, pod.Namespace+"/"+m.OfPart())
+	var keys []string
+	for _, name := range pkggang.NamesFor(pod) {
+		keys = append(keys, name.String())
 	}
 	return keys, nil
 }

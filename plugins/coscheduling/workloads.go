@@ -116,7 +116,7 @@ func workloadsOf(factory informers.SharedInformerFactory, client func() (dynamic
 		if failed != nil {
 			return nil, fmt.Errorf("building the client of %s: %w", kind.Resource.Resource, failed)
 		}
-		out[kind.Name] = append(out[kind.Name], workloads{informer: informer, served: source.Served})
+		out[kind.Name] = append(out[kind.Name], workloads{informer: informer, served: func() bool { return optional.IsServed(informer) }})
 	}
 	return out, nil
 }
@@ -202,8 +202,13 @@ func (p *Plugin) workloadChanged(before *workload, object any) {
 	for _, pod := range p.indexed(byGroup, name.String()) {
 		of, isMember := p.groups.groupOf(pod)
 		switch {
-		case !isMember && p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0:
-			alone[nameOf(pod).String()] = pod
+		case !isMember:
+			for _, former := range pkggang.NamesFor(pod) {
+				p.letGo(gang{group: former}, 0) // those that wait in Permit wait for nobody now
+			}
+			if p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
+				alone[nameOf(pod).String()] = pod
+			}
 		case isMember && !seen[of]:
 			seen[of] = true
 			if before == nil { // what was noted of them under the other name is of no group

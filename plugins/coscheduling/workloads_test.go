@@ -5,8 +5,17 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	fakedynamic "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
@@ -240,5 +249,97 @@ func TestAPodGroupOfKubernetes(t *testing.T) {
 func TestEachKindHasAnInformer(t *testing.T) {
 	if len(keysOfWorkloads) != len(pkggang.Kinds()) {
 		t.Errorf("there are %d keys for %d kinds", len(keysOfWorkloads), len(pkggang.Kinds()))
+	}
+}
+
+// TestNothingIsKeptOfWorkloadsThatAreGone, whether the object goes before its pods or needs no gang any more, as when all but one of them have
+// succeeded, and whether they had places or waited.
+func TestNothingIsKeptOfWorkloadsThatAreGone(t *testing.T) {
+	both := map[string]any{"replicatedJobs": []any{replicatedJob("a", 2)}}
+	inOrder := map[string]any{"replicatedJobs": []any{replicatedJob("a", 2, "dependsOn", []any{map[string]any{"name": "z"}})}}
+	for name, spec := range map[string]map[string]any{"all pods": both, "a part": inOrder} {
+		for _, bound := range []bool{false, true} {
+			for end, goes := range map[string]func(l *lab){
+				"the object first": func(l *lab) {
+					store := l.groups.workloads[pkggang.KindJobSet][0].informer.GetIndexer()
+					l.must(store.Replace(nil, ""))
+				},
+				"it needs no gang": func(l *lab) {
+					l.workload(pkggang.KindJobSet, "train", map[string]any{"replicatedJobs": []any{replicatedJob("a", 1)}})
+				},
+			} {
+				l := newLab(t, 1)
+				l.workload(pkggang.KindJobSet, "train", spec)
+				pods := []*corev1.Pod{l.recognized("p", ofJobSet("a")), l.recognized("q", ofJobSet("a"))}
+				for i, pod := range pods {
+					if l.try(pod); bound {
+						pod.Spec.NodeName = []string{"n0", "n1"}[i]
+						l.podChanged(pod)
+					}
+				}
+				if len(l.places.gangs) == 0 {
+					t.Fatal("nothing is kept of them while they are there")
+				}
+				goes(l)
+				for _, pod := range pods {
+					l.must(l.pods.Delete(pod))
+					l.podGone(pod)
+				}
+				if len(l.places.gangs)+len(l.places.pods)+len(l.arrivals.of) > 0 {
+					t.Errorf("%s, bound %t, %s: %v, %v and %v are kept", name, bound, end, l.places.gangs, l.places.pods, l.arrivals.of)
+				}
+			}
+		}
+	}
+}
+
+// TestThoseThatWaitAreLetGoWhereNoGangIsNeeded any more.
+func TestThoseThatWaitAreLetGoWhereNoGangIsNeeded(t *testing.T) {
+	l := newLab(t, 2)
+	l.workload(pkggang.KindJobSet, "train", map[string]any{"replicatedJobs": []any{replicatedJob("a", 2)}})
+	first := l.recognized("p", ofJobSet("a"))
+	l.recognized("q", ofJobSet("a"))
+	if why, waits := l.try(first); !waits {
+		t.Fatalf("it does not wait: %q", why)
+	}
+	l.workload(pkggang.KindJobSet, "train", map[string]any{"replicatedJobs": []any{replicatedJob("a", 1)}})
+	if !l.held[0].allowed {
+		t.Error("it waits on")
+	}
+}
+
+// TestEachProfileKnowsWhichKindsAreServed: they share the informers.
+func TestEachProfileKnowsWhichKindsAreServed(t *testing.T) {
+	scheme := runtime.NewScheme()
+	lists := map[schema.GroupVersionResource]string{}
+	for _, kind := range pkggang.Kinds() {
+		lists[kind.Resource] = kind.Name + "List"
+	}
+	client := fakedynamic.NewSimpleDynamicClientWithCustomListKinds(scheme, lists)
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	profiles := make([]map[string][]workloads, 2)
+	for i := range profiles {
+		var err error
+		if profiles[i], err = workloadsOf(factory, func() (dynamic.Interface, error) { return client, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if profiles[i][pkggang.KindJobSet][0].served() {
+			t.Error("it is served before it is asked for")
+		}
+	}
+	client.PrependReactor("list", "jobsets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		list := &unstructured.UnstructuredList{}
+		list.SetResourceVersion("7")
+		return true, list, nil
+	})
+	client.PrependReactor("list", "rayclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{}, "")
+	})
+	factory.StartWithContext(t.Context())
+	for i, profile := range profiles {
+		jobSets, rays := profile[pkggang.KindJobSet][0], profile[pkggang.KindRayCluster][0]
+		if !cache.WaitForCacheSync(t.Context().Done(), jobSets.informer.HasSynced, rays.informer.HasSynced) || !jobSets.served() || rays.served() {
+			t.Errorf("profile %d: JobSets are served: %t, RayClusters, of which there are none: %t", i, jobSets.served(), rays.served())
+		}
 	}
 }
