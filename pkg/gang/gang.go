@@ -54,7 +54,7 @@ func KeyOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Membership is what a pod tells of the object that its group comes from.
+// Membership names the object that the group of a pod comes from.
 type Membership struct {
 	// Kind is the object's.
 	Kind string
@@ -77,8 +77,8 @@ func (m Membership) OfPart() string {
 	return m.Whole() + "/" + m.Part
 }
 
-// Recognize returns what a pod tells of the object whose pods it starts together with, and false for a pod that names a PodGroup by its
-// label, which counts first, and for one that tells nothing.
+// Recognize returns the object whose pods a pod starts together with, by the labels and fields that its operator sets. It returns false for a pod that names
+// a PodGroup by the label, which counts first, and for a pod without any of them.
 func Recognize(pod *corev1.Pod) (Membership, bool) {
 	if pod.Labels[names.LabelPodGroup] != "" {
 		return Membership{}, false

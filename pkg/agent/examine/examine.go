@@ -49,7 +49,7 @@ type Fact struct {
 	// Agent and SMI are the two words. SMI is "" where nvidia-smi does not say it in a form for programs.
 	Agent string `json:"agent"`
 	SMI   string `json:"nvidiaSMI,omitempty"`
-	// Differs tells that the two do not fit, or that containers would get no cards.
+	// Differs reports that the two do not fit, or that containers would get no cards.
 	Differs bool `json:"differs,omitempty"`
 }
 

@@ -33,7 +33,7 @@ type Reader struct {
 	known map[types.UID]*Gang
 }
 
-// Of returns the gang of a pod: itself alone where it is in none, or where nobody says how many that needs.
+// Of returns the gang of a pod, or the pod alone if it is in no gang, or if no object gives the size of its gang.
 func (r *Reader) Of(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
 	if known := r.known[pod.UID]; known != nil {
 		return known, nil
