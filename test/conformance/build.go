@@ -49,24 +49,42 @@ func Build(ctx context.Context, root string, suites []string) (*Built, error) {
 		b.suites = all
 	}
 	b.Missing = slices.DeleteFunc(slices.Clone(all), func(suite string) bool { return slices.Contains(b.suites, suite) })
-	args := []string{"test", "-mod=mod", "-c", "-vet=off", "-ldflags=-s -w", "-o", b.programs + "/"}
 	for _, suite := range b.suites {
 		if !slices.Contains(all, suite) {
 			return nil, fmt.Errorf("there is no suite %s, but %s", suite, strings.Join(all, ", "))
 		}
-		args = append(args, "./"+filepath.Join("scheduler", suite))
 	}
 	if err := errors.Join(os.RemoveAll(b.programs), os.MkdirAll(b.programs, 0o755)); err != nil {
 		return nil, err //nolint:wrapcheck // it names the folder
 	}
 	begin := time.Now()
-	build := exec.CommandContext(ctx, "go", args...)
-	build.Dir, build.Env = b.module, append(os.Environ(), "CGO_ENABLED=0") // as make tools builds the API server
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the tests: %w\n%s", err, out)
+	for i, suite := range b.suites {
+		fmt.Fprintf(os.Stderr, "building %d of %d: %s\n", i+1, len(b.suites), suite)
+		if err := b.buildSuite(ctx, suite); err != nil {
+			return nil, err
+		}
 	}
 	b.Took["build"] = time.Since(begin)
 	return b, nil
+}
+
+// buildSuite builds the program of a suite. One call of go for all could not: several suites have the same last folder, by which it names them.
+func (b *Built) buildSuite(ctx context.Context, suite string) error {
+	build := exec.CommandContext(ctx, "go", "test", "-mod=mod", "-c", "-vet=off", "-ldflags=-s -w", "-o", b.program(suite), "./"+filepath.Join("scheduler", suite))
+	build.Dir, build.Env = b.module, append(os.Environ(), "CGO_ENABLED=0") // as make tools builds the API server
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the tests of %s: %w\n%s", suite, err, out)
+	}
+	return nil
+}
+
+// program is the path of the program of a suite.
+func (b *Built) program(suite string) string {
+	name := "scheduler"
+	if suite != "." {
+		name = strings.ReplaceAll(suite, "/", "-")
+	}
+	return filepath.Join(b.programs, name+".test")
 }
 
 // Run runs the suites, one after the other, with a scheduler. A test that fails and is no known difference is run again, so often.
@@ -108,7 +126,7 @@ const limit = "20m"
 // runSuite runs a suite, or those of its tests that match a pattern.
 func (b *Built) runSuite(ctx context.Context, scheduler, suite, pattern string, results Results, log io.Writer) error {
 	folder := filepath.Join(b.module, "scheduler", suite)
-	args := []string{"tool", "test2json", filepath.Join(b.programs, filepath.Base(folder)+".test"), "-test.v=test2json", "-test.timeout=" + limit}
+	args := []string{"tool", "test2json", b.program(suite), "-test.v=test2json", "-test.timeout=" + limit}
 	if pattern != "" {
 		args = append(args, "-test.run="+pattern)
 	}
