@@ -26,6 +26,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
@@ -63,9 +64,20 @@ type Cluster struct {
 	Informers informers.SharedInformerFactory
 
 	profile framework.Framework
+	queue   *numbered
 	placed  []*corev1.Pod
 	quotas  *quotas.Quotas
 }
+
+// numbered is the queue of a scheduler whose pods do not come through it. kube-scheduler numbers its cycles there, and places a pod by what it
+// found for one like it only if that was the cycle before (OpportunisticBatching).
+type numbered struct {
+	queue.SchedulingQueue
+	cycle int64
+}
+
+// SchedulingCycle implements queue.SchedulingQueue.
+func (q *numbered) SchedulingCycle() int64 { return q.cycle }
 
 // nowhere is an API server that does not answer. Only pods of a gang would need it, whose groups are read from there.
 var nowhere = &rest.Config{Host: "https://127.0.0.1:1"}
@@ -89,7 +101,9 @@ func New(ctx context.Context, world *World, setup Setup) (*Cluster, error) {
 	if setup.List {
 		plugins.Wrap(sched, plugins.Options{})
 	}
-	c := &Cluster{Scheduler: sched, Informers: factory, profile: sched.Profiles[names.SchedulerName], quotas: shares}
+	line := &numbered{SchedulingQueue: sched.SchedulingQueue}
+	sched.SchedulingQueue = line
+	c := &Cluster{Scheduler: sched, Informers: factory, profile: sched.Profiles[names.SchedulerName], queue: line, quotas: shares}
 	return c, c.furnish(ctx, world)
 }
 
@@ -135,6 +149,11 @@ func (c *Cluster) nodes() cache.Indexer {
 
 // Pods returns the pods that the scheduler has been told of.
 func (c *Cluster) Pods() cache.Indexer { return c.Informers.Core().V1().Pods().Informer().GetIndexer() }
+
+// Signs reports whether the scheduler takes pods like this one for equal, and may place the next by what it found for the one before.
+func (c *Cluster) Signs(ctx context.Context, pod *corev1.Pod) bool {
+	return c.profile.SignPod(ctx, pod) != nil
+}
 
 // StandBy reads what has changed, as gpu-scheduler does while another one leads, until what ends it.
 func (c *Cluster) StandBy() (read func(context.Context) bool) {
@@ -240,8 +259,9 @@ func (c *Cluster) Reclaim(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// choose chooses a node for a pod.
+// choose chooses a node for a pod, in a cycle of its own.
 func (c *Cluster) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+	c.queue.cycle++
 	return choice.Make(ctx, c.Scheduler, c.profile, state, pod)
 }
 
@@ -265,6 +285,7 @@ func (c *Cluster) Clear(ctx context.Context) error {
 		c.quotas.Tell(pod)
 	}
 	c.placed = c.placed[:0]
+	c.queue.cycle++ // what was found for the pod before the first that comes now is of another cluster
 	return nil
 }
 

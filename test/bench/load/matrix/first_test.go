@@ -23,9 +23,9 @@ func BenchmarkFirstAttempt(b *testing.B) {
 	}
 	spent := map[string]time.Duration{}
 	for b.Loop() {
-		spent["ours-cpu-s"] += firstAttempt(b, world, o.ours(), &a)
-		spent["stock-cpu-s"] += firstAttempt(b, world, o.stock(), &a)
-		spent["stood-by-cpu-s"] += firstAttempt(b, world, o.ours(), &a, func(c *cycle.Cluster) {
+		spent["ours-cpu-s"] += firstAttempt(b, world, o.setups().ours, &a)
+		spent["stock-cpu-s"] += firstAttempt(b, world, o.setups().stock, &a)
+		spent["stood-by-cpu-s"] += firstAttempt(b, world, o.setups().ours, &a, func(c *cycle.Cluster) {
 			read := c.StandBy()
 			spent["reading-cpu-s"] += cpu(func() { read(b.Context()) })
 			spent["rest-cpu-s"] += cpu(func() {

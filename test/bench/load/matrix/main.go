@@ -1,8 +1,8 @@
-// Command matrix measures what a pod costs our scheduler and the stock one, over shapes of pods and states of clusters,
-// and writes docs/benchmarks/matrix.md with a heat map. It takes pods through the scheduling cycle in memory; both
+// Command matrix measures what a pod costs our scheduler and the stock one, as it comes and with batching, over shapes of pods and states of clusters,
+// and writes docs/benchmarks/matrix.md with a heat map. It takes pods through the scheduling cycle in memory; all
 // schedulers run in this process and place the same pods in turns.
 //
-//	go run ./test/bench/load/matrix                                   all of it, about 20 minutes
+//	go run ./test/bench/load/matrix                                   all of it, about half an hour
 //	go run ./test/bench/load/matrix --rows '8 GPUs|no GPU' --columns 'idle' --out ''    a part, to standard output
 //	go run ./test/bench/load/matrix --rows '8 GPUs' --add             a part, into the page beside what it holds
 package main
@@ -143,7 +143,7 @@ func (o *options) measureHosts(ctx context.Context, column *column, kind hosts, 
 		}
 		if l == nil {
 			var err error
-			if l, err = newLab(ctx, &column.axes, kind, o.ours(), o.stock()); err != nil {
+			if l, err = newLab(ctx, &column.axes, kind, o.setups()); err != nil {
 				return err
 			}
 		}
@@ -157,18 +157,19 @@ func (o *options) measureHosts(ctx context.Context, column *column, kind hosts, 
 		found.Row, found.Column = r.name, column.name
 		known.put(found)
 		middle, least, most := found.ratio()
-		fmt.Fprintf(progress, "%-22s %-22s ours %8.0f µs  stock %8.0f µs  %.2f (%.2f–%.2f)\n",
-			r.name, column.name, middleOf(found.Ours), middleOf(found.Stock), middle, least, most)
+		fmt.Fprintf(progress, "%-22s %-22s ours %8.0f µs  stock %8.0f µs  batching %8.0f µs  %.2f (%.2f–%.2f)\n",
+			r.name, column.name, middleOf(found.Ours), middleOf(found.Stock), middleOf(found.Batching), middle, least, most)
 	}
 	return nil
 }
 
-func (o *options) ours() cycle.Setup {
-	return cycle.Setup{Config: filepath.Join(o.root, "manifests", "scheduler", "scheduler-config.yaml"), List: true}
-}
-
-func (o *options) stock() cycle.Setup {
-	return cycle.Setup{Config: filepath.Join(o.root, "test", "bench", "load", "testdata", "stock.yaml")}
+func (o *options) setups() setups {
+	stock := filepath.Join(o.root, "test", "bench", "load", "testdata")
+	return setups{
+		ours:     cycle.Setup{Config: filepath.Join(o.root, "manifests", "scheduler", "scheduler-config.yaml"), List: true},
+		stock:    cycle.Setup{Config: filepath.Join(stock, "stock.yaml")},
+		batching: cycle.Setup{Config: filepath.Join(stock, "stock-batching.yaml")},
+	}
 }
 
 // readFigures returns what has been measured, nothing if there is no file.

@@ -24,7 +24,7 @@ func TestNoCellIsFarAboveStock(t *testing.T) {
 			r := rowNamed(t, name)
 			if l[r.hosts] == nil {
 				var err error
-				if l[r.hosts], err = newLab(t.Context(), &small, r.hosts, o.ours(), o.stock()); err != nil {
+				if l[r.hosts], err = newLab(t.Context(), &small, r.hosts, o.setups()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -52,14 +52,14 @@ func rowNamed(t *testing.T, name string) *row {
 	return nil
 }
 
-// TestEveryRowCanBePlaced has both schedulers place, or refuse, pods of each row.
+// TestEveryRowCanBePlaced has the schedulers place, or refuse, pods of each row.
 func TestEveryRowCanBePlaced(t *testing.T) {
 	o := options{root: filepath.FromSlash("../../../.."), rounds: 1}
 	for name, s := range map[string]state{"half": half, "full": full} {
 		t.Run(name, func(t *testing.T) {
 			a := with(func(a *axes) { a.nodes, a.pools, a.asked, a.shapes, a.uneven, a.state = 160, 4, 2, 0, true, s })
 			for _, kind := range []hosts{whole, shared, sliced, mixed} {
-				l, err := newLab(t.Context(), &a, kind, o.ours(), o.stock())
+				l, err := newLab(t.Context(), &a, kind, o.setups())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,6 +73,9 @@ func TestEveryRowCanBePlaced(t *testing.T) {
 					if _, err := l.turn(t.Context(), l.stock, &rows[i], i*1000, true); err != nil {
 						t.Errorf("%s, stock: %v", rows[i].name, err)
 					}
+					if _, err := l.turn(t.Context(), l.batching, &rows[i], i*1000, true); err != nil {
+						t.Errorf("%s, stock with batching: %v", rows[i].name, err)
+					}
 				}
 			}
 		})
@@ -83,12 +86,12 @@ func TestThePageHasEachCell(t *testing.T) {
 	f := figures{}
 	f.put(cell{Row: rows[0].name, Column: columns[1].name, Ours: []float64{300, 100, 200}, Stock: []float64{400, 400, 400}})
 	f.put(cell{Row: rows[0].name, Column: columns[0].name, Ours: []float64{1}, Stock: []float64{9}})
-	f.put(cell{Row: rows[0].name, Column: columns[0].name, Ours: []float64{8000}, Stock: []float64{400}})
+	f.put(cell{Row: rows[0].name, Column: columns[0].name, Ours: []float64{8000}, Stock: []float64{400}, Batching: []float64{50}})
 	text := f.markdown()
 	for _, want := range []string{
-		"| 1 GPU | 200 | 400 | 0.50 | 0.25 – 0.75 |\n", "| 1 GPU | 8000 | 400 | 20.00 | 20.00 – 20.00 |\n",
+		"| 1 GPU | 200 | 400 | 0.50 | 0.25 – 0.75 | – |\n", "| 1 GPU | 8000 | 400 | 20.00 | 20.00 – 20.00 | 50 |\n",
 		"5000 nodes, 1250 in each pool and type; equal hosts; one request; 0 % of the GPUs in use.",
-		"The median of 2 cells is 10.25 × stock, the highest 20.00; in 1 cells a pod costs more than with stock in every round.",
+		"The median of 2 cells is 10.25 × stock, the highest 20.00; in 1 cells a pod costs more than with stock in every round, and in 1 more than with stock's batching.",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

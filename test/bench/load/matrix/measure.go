@@ -30,6 +30,8 @@ const (
 type cell struct {
 	Row, Column string
 	Ours, Stock []float64
+	// Batching is of the stock scheduler without its default spreading, which keeps it from placing equal pods together.
+	Batching []float64 `json:",omitempty"`
 }
 
 // ratio is ours by stock, over the rounds: the median, and the least and the most.
@@ -48,28 +50,35 @@ func median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// lab is the two schedulers of a column, on nodes of one kind.
+// setups are the schedulers that are compared.
+type setups struct{ ours, stock, batching cycle.Setup }
+
+// lab is the schedulers of a column, on nodes of one kind.
 type lab struct {
-	ours, stock *cycle.Cluster
-	axes        *axes
+	ours, stock, batching *cycle.Cluster
+
+	axes *axes
 	// pods is how many have been made.
 	pods int
 }
 
-func newLab(ctx context.Context, a *axes, h hosts, ours, stock cycle.Setup) (*lab, error) {
+func newLab(ctx context.Context, a *axes, h hosts, compared setups) (*lab, error) {
 	world, err := a.world(h)
 	if err != nil {
 		return nil, err
 	}
 	l := &lab{axes: a}
-	if l.ours, err = cycle.New(ctx, world, ours); err != nil {
+	if l.ours, err = cycle.New(ctx, world, compared.ours); err != nil {
 		return nil, err
 	}
-	l.stock, err = cycle.New(ctx, world, stock)
+	if l.stock, err = cycle.New(ctx, world, compared.stock); err != nil {
+		return nil, err
+	}
+	l.batching, err = cycle.New(ctx, world, compared.batching)
 	return l, err
 }
 
-// measure has both schedulers place pods of a row, in turns.
+// measure has the schedulers place pods of a row, in turns.
 func (l *lab) measure(ctx context.Context, r *row, rounds int) (cell, error) {
 	var found cell
 	together := max(r.together, 1)
@@ -89,12 +98,17 @@ func (l *lab) measure(ctx context.Context, r *row, rounds int) (cell, error) {
 		if err != nil {
 			return found, fmt.Errorf("stock: %w", err)
 		}
-		l.pods = first + max(ours.Pods, stock.Pods)
+		batching, err := l.turn(ctx, l.batching, r, first, round == 0)
+		if err != nil {
+			return found, fmt.Errorf("stock, batching: %w", err)
+		}
+		l.pods = first + max(ours.Pods, stock.Pods, batching.Pods)
 		if round == 0 {
 			continue
 		}
 		found.Ours = append(found.Ours, ours.CPUPerPod())
 		found.Stock = append(found.Stock, stock.CPUPerPod())
+		found.Batching = append(found.Batching, batching.CPUPerPod())
 	}
 	return found, nil
 }

@@ -76,20 +76,24 @@ func (f *figures) markdown() string {
 // summary counts the cells by their ratio.
 func (f *figures) summary() string {
 	var ratios []float64
-	above := 0
+	above, faster := 0, 0
 	for i := range f.Cells {
-		middle, least, _ := f.Cells[i].ratio()
+		c := &f.Cells[i]
+		middle, least, _ := c.ratio()
 		ratios = append(ratios, middle)
 		if least > 1 {
 			above++
+		}
+		if len(c.Batching) > 0 && middleOf(c.Batching) < middleOf(c.Ours) {
+			faster++
 		}
 	}
 	if len(ratios) == 0 {
 		return "Nothing has been measured."
 	}
 	slices.Sort(ratios)
-	return fmt.Sprintf("The median of %d cells is %.2f × stock, the highest %.2f; in %d cells a pod costs more than with stock in every round.",
-		len(ratios), median(ratios), ratios[len(ratios)-1], above)
+	return fmt.Sprintf("The median of %d cells is %.2f × stock, the highest %.2f; in %d cells a pod costs more than with stock in every round, "+
+		"and in %d more than with stock's batching.", len(ratios), median(ratios), ratios[len(ratios)-1], above, faster)
 }
 
 func (f *figures) table(column *column) string {
@@ -100,11 +104,15 @@ func (f *figures) table(column *column) string {
 			continue
 		}
 		if b.Len() == 0 {
-			b.WriteString("| pods | ours, µs | stock, µs | ratio | from – to |\n|---|---|---|---|---|\n")
+			b.WriteString("| pods | ours, µs | stock, µs | ratio | from – to | stock, batching, µs |\n|---|---|---|---|---|---|\n")
 		}
 		middle, least, most := c.ratio()
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.2f | %.2f – %.2f |\n",
-			c.Row, middleOf(c.Ours), middleOf(c.Stock), middle, least, most)
+		batching := "–"
+		if len(c.Batching) > 0 {
+			batching = fmt.Sprintf("%.0f", middleOf(c.Batching))
+		}
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.2f | %.2f – %.2f | %s |\n",
+			c.Row, middleOf(c.Ours), middleOf(c.Stock), middle, least, most, batching)
 	}
 	return b.String()
 }
