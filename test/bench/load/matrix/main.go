@@ -43,7 +43,7 @@ type options struct {
 	rows, columns *regexp.Regexp
 	rounds        int
 	out           string
-	add           bool
+	add, scale    bool
 	profile       string
 }
 
@@ -57,6 +57,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "How often each scheduler has its turn in a cell")
 	flags.StringVar(&o.out, "out", "docs/benchmarks", "Folder of matrix.md, matrix.svg and matrix.json; standard output if empty")
 	flags.BoolVar(&o.add, "add", false, "Keep the cells of matrix.json that are not measured")
+	flags.BoolVar(&o.scale, "scale", true, "Also measure the first attempt and the memory with clusters of several sizes")
 	flags.StringVar(&o.profile, "cpu-profile", "", "File for a CPU profile of the run, for go tool pprof")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -129,7 +130,10 @@ func (o *options) measure(ctx context.Context, known *figures, progress io.Write
 			}
 		}
 	}
-	return nil
+	if !o.scale {
+		return nil
+	}
+	return o.measureScale(ctx, known, progress)
 }
 
 func (o *options) measureHosts(ctx context.Context, column *column, kind hosts, known *figures, progress io.Writer) error {

@@ -22,6 +22,7 @@ type figures struct {
 	Go    string
 	CPUs  int
 	Cells []cell
+	Sizes []size `json:",omitempty"`
 }
 
 // put adds a cell in place of an earlier measurement.
@@ -65,6 +66,8 @@ func (f *figures) markdown() string {
 	b.WriteString(intro)
 	fmt.Fprintf(&b, "\n## Figures\n\n%s, %d CPUs. %s\n", f.Go, f.CPUs, f.summary())
 	b.WriteString("\n![CPU of a pod, by that of the stock scheduler](matrix.svg)\n")
+	b.WriteString(f.scale())
+	b.WriteString("\n## Every column\n")
 	for i := range columns {
 		if table := f.table(&columns[i]); table != "" {
 			fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n%s", columns[i].name, columns[i].axes.describe(), table)
