@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"g8s.host/gpu-scheduler/pkg/fair"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
@@ -44,7 +45,22 @@ type orderedQueue struct {
 	queue.SchedulingQueue
 	mu sync.RWMutex // locked by turns: what is heard of two pods may happen at once
 	// fails is told of a pod whose attempt failed.
-	fails func(*corev1.Pod)
+	fails   func(*corev1.Pod)
+	retries *retries
+}
+
+// Run implements queue.SchedulingQueue.
+func (q *orderedQueue) Run(logger klog.Logger) {
+	q.SchedulingQueue.Run(logger)
+	if q.retries.period > 0 {
+		q.retries.run(logger)
+	}
+}
+
+// Close implements queue.SchedulingQueue.
+func (q *orderedQueue) Close() {
+	close(q.retries.stop)
+	q.SchedulingQueue.Close()
 }
 
 // AddUnschedulablePodIfNotPresent implements queue.SchedulingQueue.
@@ -85,10 +101,11 @@ func (q *orderedQueue) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, to *
 }
 
 // turnsOf are those of a scheduler, nil for one whose pods are not sorted by Coscheduling. It is called before anything else wraps the queue.
-func turnsOf(sched *scheduler.Scheduler) *turns {
+func turnsOf(sched *scheduler.Scheduler, retryAfter time.Duration) *turns {
 	for _, profile := range sched.Profiles {
 		if _, gangs := preemptionsOf(profile); gangs != nil && sorts(profile) {
-			line := &orderedQueue{SchedulingQueue: sched.SchedulingQueue, fails: gangs.Fails}
+			again := &retries{queue: sched.SchedulingQueue, clock: clock.RealClock{}, period: retryAfter, stop: make(chan struct{})}
+			line := &orderedQueue{SchedulingQueue: sched.SchedulingQueue, fails: gangs.Fails, retries: again}
 			sched.SchedulingQueue = line
 			return &turns{pop: sched.NextEntity, line: line, gangs: gangs, now: time.Now} // all profiles sort alike
 		}
@@ -146,7 +163,9 @@ func (t *turns) next(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 // charge has the namespace of the last pod pay for its attempt, which has ended.
 func (t *turns) charge() {
 	if !t.began.IsZero() {
-		t.share.Charge(t.payer, t.now().Sub(t.began))
+		took := t.now().Sub(t.began)
+		t.share.Charge(t.payer, took)
+		t.line.retries.learn(took)
 		t.began = time.Time{}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
@@ -28,6 +29,9 @@ type Options struct {
 	Attempts *cycle.Attempts
 	// Loop is told when the scheduling loop asks for a pod, and gets one. nil is told nothing.
 	Loop *liveness.Loop
+	// RetryAfter is after what time a pod that waits is tried again though nothing has changed for it, at least. 0 leaves that to kube-scheduler's
+	// queue, and anything else takes it over: that must never come to it then ([scheduler.WithPodMaxInUnschedulablePodsDuration]).
+	RetryAfter time.Duration
 	// Seed decides between nodes of equal score, together with the pod. Production has 0.
 	Seed uint64
 }
@@ -39,7 +43,7 @@ type Options struct {
 // for a node that is kept from them is tried when that ends. Between
 // nodes of equal score it is not chance that decides, so that what the scheduler did can be done again.
 func Wrap(sched *scheduler.Scheduler, options Options) {
-	turns := turnsOf(sched)
+	turns := turnsOf(sched, options.RetryAfter)
 	if options.Attempts != nil {
 		watchRevision(sched, &options.Attempts.Seen)
 	}

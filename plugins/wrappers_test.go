@@ -68,7 +68,6 @@ func TestWrappersOfTheQueueLeaveNothingOut(t *testing.T) {
 	})
 	wrapped.Check[orderedQueue, queue.SchedulingQueue](t, wrapped.Left{
 		answers: answersOfQueue,
-		loop:    {"Run", "Close"},
 		status:  {"PatchPodStatus"},
 		"the loop calls it, which takes turns itself":                           {"Pop"},
 		"the pod was taken from the queue before, and nothing is heard of it":   {"Done"},

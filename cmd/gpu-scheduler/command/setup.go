@@ -3,6 +3,8 @@ package command
 import (
 	"context"
 	"fmt"
+	"math"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
@@ -33,6 +35,7 @@ func setup(
 	})
 	loop := &liveness.Loop{}
 	dependencies.Epoch, dependencies.Attempts, dependencies.Loop = leadership.Epoch, &cycle.Attempts{}, loop
+	retryAfter := takeRetries(o)
 	completed, scheduler, err := app.Setup(ctx, o, append(withPlugins(dependencies), more...)...)
 	if err != nil {
 		return nil, nil, err
@@ -40,7 +43,7 @@ func setup(
 	if err := boundAmounts(completed.InformerFactory); err != nil {
 		return nil, nil, err
 	}
-	plugins.Wrap(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop})
+	plugins.Wrap(scheduler, plugins.Options{Gate: dependencies.Gate, Attempts: dependencies.Attempts, Loop: loop, RetryAfter: retryAfter})
 	standby := plugins.NewStandby(scheduler)
 	go standby.Run(ctx)
 	leading.watch(ctx, stop, scheduler, loop)
@@ -52,6 +55,14 @@ func setup(
 		return nil, nil, err
 	}
 	return completed, scheduler, nil
+}
+
+// takeRetries takes retries for which nothing has changed away from kube-scheduler's queue, which has them all at once, and returns after what
+// time the options want them.
+func takeRetries(o *options.Options) time.Duration {
+	after := max(o.Deprecated.PodMaxInUnschedulablePodsDuration, time.Second)
+	o.Deprecated.PodMaxInUnschedulablePodsDuration = math.MaxInt64
+	return after
 }
 
 func withPlugins(dependencies plugins.Dependencies) []app.Option {
