@@ -2,8 +2,9 @@ package cycle
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"g8s.host/gpu-scheduler/pkg/amounts"
 )
 
 // Ask is an amount of one resource, in the scheduler's unit: CPU in thousandths.
@@ -15,7 +16,7 @@ type Ask struct {
 // AsksOf is what a pod asks of its node: more than nothing of each resource.
 func AsksOf(pod *corev1.Pod) []Ask {
 	asks := []Ask{{corev1.ResourcePods, 1}}
-	for name, amount := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+	for name, amount := range amounts.Requests(pod) {
 		units := amount.Value()
 		if name == corev1.ResourceCPU {
 			units = amount.MilliValue()

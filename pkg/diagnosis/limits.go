@@ -5,8 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	resourcehelper "k8s.io/component-helpers/resource"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 	quotas "g8s.host/gpu-scheduler/pkg/quota"
 	"g8s.host/gpu-scheduler/pkg/reason"
@@ -134,7 +134,7 @@ func beyondLimits(f *Facts) []Finding {
 // mostIn is what a pod, or the container of it that may use the most, is limited to.
 func mostIn(pod *corev1.Pod, kind corev1.LimitType, name corev1.ResourceName) resource.Quantity {
 	if kind == corev1.LimitTypePod {
-		return resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[name]
+		return amounts.Limits(pod)[name]
 	}
 	var out resource.Quantity
 	if kind != corev1.LimitTypeContainer {

@@ -12,8 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
@@ -106,7 +106,7 @@ func (n *Node) Remove(pod *corev1.Pod) (undo func()) {
 }
 
 func (n *Node) put(pod *corev1.Pod, holding gpu.Holding, slices *gpu.SliceHolding) {
-	n.hold(&placed{pod: pod, asks: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), holding: holding, slices: slices})
+	n.hold(&placed{pod: pod, asks: amounts.Requests(pod), holding: holding, slices: slices})
 }
 
 func (n *Node) hold(p *placed) {

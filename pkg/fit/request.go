@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 	"g8s.host/gpu-scheduler/pkg/reservation"
@@ -72,7 +72,7 @@ func RequestOf(pod *corev1.Pod) (*Request, error) {
 	}
 	return &Request{
 		Pod: pod, Demand: demand, Types: wanted, Pool: gpu.PodPool(pod),
-		Resources: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+		Resources: amounts.Requests(pod),
 		affinity:  nodeaffinity.GetRequiredNodeAffinity(pod),
 	}, nil
 }

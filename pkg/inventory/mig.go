@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -37,7 +36,7 @@ func CountProfiles(node *fit.Node, pods []*corev1.Pod) []ProfileCount {
 		return nil
 	}
 	for _, pod := range pods {
-		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+		requests := amounts.Requests(pod)
 		for i := range out {
 			out[i].Used = amounts.Add(out[i].Used, count(requests, names.ResourceMIGPrefix+corev1.ResourceName(out[i].Profile)))
 		}
@@ -88,7 +87,7 @@ func mostProfiles(most, node []ProfileCount) []ProfileCount {
 // ProfilesOf are the MIG slices that a pod asks for, sorted by profile; none where it asks for none.
 func ProfilesOf(pod *corev1.Pod) []AskedProfile {
 	var out []AskedProfile
-	for name, amount := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+	for name, amount := range amounts.Requests(pod) {
 		if profile, ok := strings.CutPrefix(string(name), names.ResourceMIGPrefix); ok {
 			out = append(out, AskedProfile{Profile: profile, Count: amount.Value()})
 		}

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
@@ -131,7 +130,7 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 	out.CPU.Allocatable = node.Status.Allocatable.Cpu().DeepCopy()
 	out.Memory.Allocatable = node.Status.Allocatable.Memory().DeepCopy()
 	for _, pod := range pods {
-		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+		requests := amounts.Requests(pod)
 		out.CPU.Requested.Add(*requests.Cpu())
 		out.Memory.Requested.Add(*requests.Memory())
 		request, err := gpu.RequestOf(pod)

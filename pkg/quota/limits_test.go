@@ -11,7 +11,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-func amounts(pairs ...string) corev1.ResourceList {
+func quantities(pairs ...string) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
 		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
@@ -30,20 +30,20 @@ func TestGPUDefaults(t *testing.T) {
 		want   string
 	}{
 		"none":      {},
-		"CPU alone": {ranges: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: container, Default: amounts("cpu", "2")})}},
-		"0 GPUs":    {ranges: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: container, Default: amounts(names.ResourceGPU, "0")})}},
+		"CPU alone": {ranges: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: container, Default: quantities("cpu", "2")})}},
+		"0 GPUs":    {ranges: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: container, Default: quantities(names.ResourceGPU, "0")})}},
 		"the most of a pod": {
-			ranges: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: amounts(names.ResourceGPU, "1")})},
+			ranges: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: quantities(names.ResourceGPU, "1")})},
 		},
 		"GPUs, as document 001 has them": {
 			ranges: []corev1.LimitRange{rangeOf("gpu-limits", corev1.LimitRangeItem{Type: container,
-				Default: amounts(names.ResourceGPU, "1", "cpu", "2"), DefaultRequest: amounts(names.ResourceGPU, "1", "cpu", "2")})},
+				Default: quantities(names.ResourceGPU, "1", "cpu", "2"), DefaultRequest: quantities(names.ResourceGPU, "1", "cpu", "2")})},
 			want: "gpu-limits gives 1 of nvidia.com/gpu",
 		},
 		"slices, and GPUs that all must have": {
 			ranges: []corev1.LimitRange{
-				rangeOf("b", corev1.LimitRangeItem{Type: container, Default: amounts(names.ResourceGPU, "2", "nvidia.com/mig-1g.10gb", "1")}),
-				rangeOf("c", corev1.LimitRangeItem{Type: container, Min: amounts(names.ResourceGPU, "1")}),
+				rangeOf("b", corev1.LimitRangeItem{Type: container, Default: quantities(names.ResourceGPU, "2", "nvidia.com/mig-1g.10gb", "1")}),
+				rangeOf("c", corev1.LimitRangeItem{Type: container, Min: quantities(names.ResourceGPU, "1")}),
 			},
 			want: "b forces 2 of nvidia.com/gpu, b gives 1 of nvidia.com/mig-1g.10gb",
 		},
@@ -65,13 +65,13 @@ func TestGPUDefaults(t *testing.T) {
 // TestAdmitted: what a container says stands, and a limit that it says is what it asks, before any default.
 func TestAdmitted(t *testing.T) {
 	ranges := []corev1.LimitRange{
-		rangeOf("a", corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: amounts("cpu", "2", names.ResourceGPU, "1"),
-			DefaultRequest: amounts("cpu", "1", names.ResourceGPU, "1")}),
-		rangeOf("b", corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: amounts("cpu", "9", "memory", "8Gi")}),
+		rangeOf("a", corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: quantities("cpu", "2", names.ResourceGPU, "1"),
+			DefaultRequest: quantities("cpu", "1", names.ResourceGPU, "1")}),
+		rangeOf("b", corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: quantities("cpu", "9", "memory", "8Gi")}),
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{{Name: "first"}},
-		Containers:     []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: amounts("cpu", "4", names.ResourceGPU, "0")}}},
+		Containers:     []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: quantities("cpu", "4", names.ResourceGPU, "0")}}},
 	}}
 	got := Admitted(pod, ranges)
 	first, main := got.Spec.InitContainers[0].Resources, got.Spec.Containers[0].Resources

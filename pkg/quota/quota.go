@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	resourcehelper "k8s.io/component-helpers/resource"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
@@ -128,14 +128,13 @@ func Plain(name corev1.ResourceName) corev1.ResourceName {
 
 // Asked is what a pod uses of what a quota bounds, zero where that is nothing of a pod's.
 func Asked(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
-	options := resourcehelper.PodResourcesOptions{}
 	switch text := string(name); {
 	case name == corev1.ResourcePods || text == "count/pods":
 		return *resource.NewQuantity(1, resource.DecimalSI)
 	case strings.HasPrefix(text, "limits.") && countsLimits(Plain(name)):
-		return resourcehelper.PodLimits(pod, options)[Plain(name)]
+		return amounts.Limits(pod)[Plain(name)]
 	case strings.HasPrefix(text, "requests."), name == corev1.ResourceCPU, name == corev1.ResourceMemory:
-		return resourcehelper.PodRequests(completed(pod), options)[Plain(name)]
+		return amounts.Requests(completed(pod))[Plain(name)]
 	}
 	return resource.Quantity{}
 }

@@ -107,7 +107,7 @@ func TestWith(t *testing.T) {
 // TestLimitsOfExtendedResourcesCountNothing in a quota, as in Kubernetes: no job is said to be kept out by them.
 func TestLimitsOfExtendedResourcesCountNothing(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
-		Limits: amounts("nvidia.com/gpu", "8", "cpu", "4"),
+		Limits: quantities("nvidia.com/gpu", "8", "cpu", "4"),
 	}}}}}
 	for name, want := range map[corev1.ResourceName]string{
 		"limits.nvidia.com/gpu": "0", "requests.nvidia.com/gpu": "8", "limits.cpu": "4", "nvidia.com/gpu": "0",

@@ -4,7 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
+
+	"g8s.host/gpu-scheduler/pkg/amounts"
 )
 
 // Covers reports whether a quota counts a pod: all its scopes must match. One with a scope that is not known here counts
@@ -38,8 +39,7 @@ func matches(scope corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bo
 
 // isBestEffort reports whether a pod asks for neither CPU nor memory.
 func isBestEffort(pod *corev1.Pod) bool {
-	options := resourcehelper.PodResourcesOptions{}
-	requests, limits := resourcehelper.PodRequests(pod, options), resourcehelper.PodLimits(pod, options)
+	requests, limits := amounts.Requests(pod), amounts.Limits(pod)
 	return requests.Cpu().IsZero() && requests.Memory().IsZero() && limits.Cpu().IsZero() && limits.Memory().IsZero()
 }
 

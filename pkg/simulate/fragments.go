@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -89,7 +89,7 @@ func (f *fragments) expect(pod *corev1.Pod) {
 }
 
 func milliCPUOf(pod *corev1.Pod) int64 {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	requests := amounts.Requests(pod)
 	return requests.Cpu().MilliValue()
 }
 

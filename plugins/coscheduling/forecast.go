@@ -20,13 +20,13 @@ type forecast struct {
 	// ends are when pods are gone from each node, pods who that is, and freed what the first of them have given back.
 	ends  map[int][]time.Time
 	pods  map[int][]fwk.PodInfo
-	freed map[int][]amounts
+	freed map[int][]resources
 	// left is how many pods may still be looked at.
 	left int
 }
 
-// amounts are of the resources that some seats ask for.
-type amounts map[corev1.ResourceName]int64
+// resources are amounts of the resources that some seats ask for.
+type resources map[corev1.ResourceName]int64
 
 // ending is a pod that is gone by a time.
 type ending struct {
@@ -36,7 +36,7 @@ type ending struct {
 
 // forecastOf is a site by when pods are gone from their nodes, false for who may be there for ever.
 func forecastOf(s *site, now time.Time, effort int, gone func(*corev1.Pod, time.Time) (time.Time, bool)) *forecast {
-	f := &forecast{site: s, ends: map[int][]time.Time{}, pods: map[int][]fwk.PodInfo{}, freed: map[int][]amounts{}, left: effort}
+	f := &forecast{site: s, ends: map[int][]time.Time{}, pods: map[int][]fwk.PodInfo{}, freed: map[int][]resources{}, left: effort}
 	for node, info := range s.infos {
 		var endings []ending
 		for _, on := range info.GetPods() {
@@ -45,7 +45,7 @@ func forecastOf(s *site, now time.Time, effort int, gone func(*corev1.Pod, time.
 			}
 		}
 		slices.SortStableFunc(endings, func(a, b ending) int { return a.at.Compare(b.at) })
-		sum := amounts{}
+		sum := resources{}
 		for _, e := range endings {
 			sum = f.with(sum, e.PodInfo)
 			f.ends[node], f.pods[node], f.freed[node] = append(f.ends[node], e.at), append(f.pods[node], e.PodInfo), append(f.freed[node], sum)
@@ -55,8 +55,8 @@ func forecastOf(s *site, now time.Time, effort int, gone func(*corev1.Pod, time.
 }
 
 // with adds what a pod holds of what the seats ask for.
-func (f *forecast) with(before amounts, held fwk.PodInfo) amounts {
-	after := make(amounts, len(before))
+func (f *forecast) with(before resources, held fwk.PodInfo) resources {
+	after := make(resources, len(before))
 	for i := range f.seats {
 		for _, ask := range f.seats[i].asks {
 			after[ask.Resource] = before[ask.Resource] + cycle.HeldBy([]fwk.PodInfo{held}, ask.Resource)

@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
-	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	"g8s.host/gpu-scheduler/pkg/backfill"
 	"g8s.host/gpu-scheduler/pkg/cycle"
 	"g8s.host/gpu-scheduler/pkg/devices"
@@ -248,7 +248,7 @@ func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats [
 	}
 	free := map[corev1.ResourceName]float64{}
 	for _, member := range placed {
-		for name, amount := range resourcehelper.PodRequests(member, resourcehelper.PodResourcesOptions{}) {
+		for name, amount := range amounts.Requests(member) {
 			free[name] += amount.AsApproximateFloat64()
 		}
 	}

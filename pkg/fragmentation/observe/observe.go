@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"g8s.host/gpu-scheduler/pkg/amounts"
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
@@ -23,7 +23,7 @@ type Devices interface {
 
 // AskOf reads a pod. An error of its GPUs is told elsewhere; here such a pod asks for none.
 func AskOf(pod *corev1.Pod) fragmentation.Ask {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	requests := amounts.Requests(pod)
 	a := fragmentation.Ask{MilliCPU: requests.Cpu().MilliValue(), MemoryMiB: requests.Memory().Value() >> 20}
 	demand, err := gpu.DemandOf(pod)
 	if err != nil || !demand.NeedsCards() {
