@@ -159,12 +159,7 @@ func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 		if err != nil || k.Keep == nil {
 			return changes, err
 		}
-		return watch.Filter(changes, func(event watch.Event) (watch.Event, bool) {
-			if object, ok := event.Object.(*unstructured.Unstructured); ok {
-				event.Object = k.Keep(object)
-			}
-			return event, true
-		}), nil
+		return k.keep(changes), nil
 	}
 	later := watch.NewRaceFreeFake()
 	go func() {
@@ -174,6 +169,36 @@ func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 		}
 	}()
 	return later, nil
+}
+
+// keep reduces the objects that a watch tells of to what is kept of them, until either watch is stopped. [watch.Filter] would not do: its goroutine
+// never ends where a change came that is not read any more.
+func (k *Kind) keep(changes watch.Interface) watch.Interface {
+	out := make(chan watch.Event)
+	kept := watch.NewProxyWatcher(out)
+	go func() {
+		defer close(out)
+		defer changes.Stop()
+		for {
+			select {
+			case event, more := <-changes.ResultChan():
+				if !more {
+					return
+				}
+				if object, ok := event.Object.(*unstructured.Unstructured); ok {
+					event.Object = k.Keep(object)
+				}
+				select {
+				case out <- event:
+				case <-kept.StopChan():
+					return
+				}
+			case <-kept.StopChan():
+				return
+			}
+		}
+	}()
+	return kept
 }
 
 // appears returns true when the objects can be listed, and false when nobody wants to know it any more. It asks by itself,

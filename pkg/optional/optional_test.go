@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/rest"
@@ -229,5 +230,31 @@ func TestOfVeryManyObjectsLittleIsKept(t *testing.T) {
 		if got, ok := event.Object.(*keptName); !ok || got.ResourceVersion != want {
 			t.Errorf("%s of %T %v, want revision %s", event.Type, event.Object, event.Object, want)
 		}
+	}
+}
+
+// TestAWatchThatIsStoppedEnds with all that runs for it: with a change that is not read any more, with none, and after the API server has ended it.
+func TestAWatchThatIsStoppedEnds(t *testing.T) {
+	source := &Kind{Keep: func(object *unstructured.Unstructured) runtime.Object {
+		return &keptName{ObjectMeta: metav1.ObjectMeta{Name: object.GetName()}}
+	}}
+	for name, meanwhile := range map[string]func(*watch.FakeWatcher){
+		"a change is not read": func(changes *watch.FakeWatcher) { changes.Add(&unstructured.Unstructured{}) },
+		"nothing has changed":  func(*watch.FakeWatcher) {},
+		"it has ended before":  func(changes *watch.FakeWatcher) { changes.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // which fails where a goroutine is left
+				changes := watch.NewFake()
+				kept := source.keep(changes)
+				meanwhile(changes)
+				synctest.Wait()
+				kept.Stop()
+				synctest.Wait()
+				if !changes.IsStopped() {
+					t.Error("the watch of the API server goes on")
+				}
+			})
+		})
 	}
 }

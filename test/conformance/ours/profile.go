@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	kubeschedulerv1 "k8s.io/kube-scheduler/config/v1"
@@ -72,15 +72,11 @@ var readShipped = sync.OnceValues(func() (*shipped, error) {
 func runningBy(of config.KubeSchedulerProfile) (*config.Plugins, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	nowhere := &rest.Config{Host: "https://127.0.0.1:1"}
-	client, err := kubernetes.NewForConfig(nowhere) // what watches a fake one outlives it
-	if err != nil {
-		return nil, fmt.Errorf("reading which plugins run: %w", err)
-	}
+	client := fake.NewClientset()
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	defer broadcaster.Shutdown() // the suites look for goroutines that are left
 	sched, err := scheduler.New(ctx, client, informers.NewSharedInformerFactory(client, 0), nil, profile.NewRecorderFactory(broadcaster),
-		scheduler.WithKubeConfig(nowhere),
+		scheduler.WithKubeConfig(&rest.Config{Host: "https://127.0.0.1:1"}), // which nothing asks
 		scheduler.WithProfiles(of), scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry(plugins.Dependencies{})))
 	if err != nil {
 		return nil, fmt.Errorf("reading which plugins run: %w", err)
