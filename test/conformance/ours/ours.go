@@ -5,6 +5,7 @@ package ours
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"unsafe"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
@@ -76,8 +78,23 @@ func New(ctx context.Context, client kubernetes.Interface, objects informers.Sha
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it stands in its place
 	}
+	made := maps.Clone(sched.Profiles)
 	plugins.Wrap(sched, plugins.Options{Gate: gate, Attempts: attempts})
+	for name, profile := range made {
+		if batches, ok := profile.(batchCounter); ok {
+			sched.Profiles[name] = counted{sched.Profiles[name], batches}
+		}
+	}
 	return sched, nil
+}
+
+// batchCounter is what tests of batching ask kube-scheduler's own profile, beside what is in its interface.
+type batchCounter interface{ TotalBatchedPods() int64 }
+
+// counted is a profile of ours that answers them, too.
+type counted struct {
+	framework.Framework
+	batchCounter
 }
 
 // read is what options set a field to that is the scheduler's own to read.
