@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -38,8 +37,8 @@ type shipped struct {
 	ours  map[string]bool
 }
 
-// readShipped reads it once, as all tests of a process have the same.
-var readShipped = sync.OnceValues(func() (*shipped, error) {
+// readShipped reads it for each scheduler, as what the arguments of plugins may have depends on feature gates, which tests turn off.
+func readShipped() (*shipped, error) {
 	data, err := manifests.FS.ReadFile("scheduler/scheduler-config.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration that we ship: %w", err)
@@ -66,7 +65,7 @@ var readShipped = sync.OnceValues(func() (*shipped, error) {
 	}
 	s.runs, err = runningBy(s.profile)
 	return s, err
-})
+}
 
 // runningBy are the plugins that run by a profile.
 func runningBy(of config.KubeSchedulerProfile) (*config.Plugins, error) {
