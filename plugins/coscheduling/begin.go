@@ -169,21 +169,36 @@ func withoutRoom(group *podGroup, m *members, b bearing) string {
 	return b.withoutRoomTogether(group, m, waiting.of, seats)
 }
 
+// firstNodes are on how many nodes with room members of several kinds are tried together before all nodes count: mostly they have room there, and
+// counting the room of thousands of nodes for pods that differ from all before takes longer than placing them.
+var firstNodes = [...]int{64, 1024}
+
 // withoutRoomTogether says why there is no room for members of several kinds, each of which has room when the others are not there.
 func (b bearing) withoutRoomTogether(group *podGroup, m *members, waiting []kind, seats []seat) string {
-	s, want := siteOf(layout{}, seats, b), group.minMember-len(m.placed)
-	count := func(room func(node, role int, beside []int) int) int {
+	want := group.minMember - len(m.placed)
+	count := func(s *site, room func(node, role int, beside []int) int) int {
 		together := gangplan.Together(s.problem(waiting, nil, room))
 		if together < want && want < len(m.waiting) {
 			together = max(together, gangplan.Together(s.problem(among(waiting, needed(group, m)), nil, room)))
 		}
 		return together
 	}
-	free := count(s.free)
+	first := b
+	first.steps = nil // what must be searched for is searched on all
+	for _, most := range firstNodes {
+		if most >= len(b.nodes) {
+			break
+		}
+		if s := siteOfFirst(most, seats, first); count(s, s.free) >= want {
+			return ""
+		}
+	}
+	s := siteOf(layout{}, seats, b)
+	free := count(s, s.free)
 	if free >= want {
 		return ""
 	}
-	return room{placed: len(m.placed), free: free, empty: count(s.empty)}.verdict(group.minMember)
+	return room{placed: len(m.placed), free: free, empty: count(s, s.empty)}.verdict(group.minMember)
 }
 
 // keptFor returns what is kept on nodes for pods that come before the members of a gang: those that preemption or

@@ -1,15 +1,18 @@
 package coscheduling
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -339,6 +342,53 @@ func BenchmarkAGangForWhichAllLeave(b *testing.B) {
 			}
 			b.ReportMetric(float64(own.Microseconds())/1000, "worst-own-ms")
 			b.ReportMetric(float64(attempts)/float64(b.N), "attempts/op")
+		})
+	}
+}
+
+// TestAGangOfManyKindsReadsFewNodes of a pool that has room for it, though no member asks for what another asked for: it is seen on the first nodes
+// with room that all have it. Where those have none, all nodes are read.
+func TestAGangOfManyKindsReadsFewNodes(t *testing.T) {
+	const nodes, kinds = 5000, 4
+	for name, tc := range map[string]struct {
+		full  int // so many of the first nodes
+		reads int // of a node for each kind, at most
+		want  string
+	}{
+		"an empty pool":                  {0, 64, ""},
+		"the first nodes are full":       {100, 164, ""},
+		"only the last nodes have room":  {nodes - kinds, nodes, ""},
+		"there is no room for all of it": {nodes, nodes, "room for 0 of 4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, nodes)
+			reads, none := 0, 0
+			for node := range l.infos {
+				if node < tc.full {
+					on := fixture.Pod(fmt.Sprint("on-", node)).GPUs(8).Obj()
+					on.Namespace, on.UID, on.Spec.NodeName = "ns", types.UID(on.Name), l.infos[node].Node().Name
+					l.infos[node] = nodeInfo(l.infos[node].Node(), on)
+				}
+				l.infos[node] = readings{l.infos[node], &reads, &none}
+			}
+			l.group("g", map[string]any{"minMember": int64(kinds)})
+			var first *corev1.Pod
+			for i := range kinds {
+				pod := l.member(fmt.Sprint("m", i))
+				pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(100+i), resource.DecimalSI)
+				first = cmp.Or(first, pod)
+			}
+			group := l.groups.get(mustGroup(first))
+			m := l.membersOf(first, group)
+			why := withoutRoom(group, &m, l.bearingOf(l.infos))
+			if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
+				t.Errorf("it says %q, want %q", why, tc.want)
+			}
+			seat, err := seatOf(first)
+			l.must(err)
+			if of := reads / kinds / len(seat.asks); of > tc.reads+4*kinds { // the plan looks at those that it takes again
+				t.Errorf("what nodes offer is read of %d nodes, want %d at most", of, tc.reads)
+			}
 		})
 	}
 }

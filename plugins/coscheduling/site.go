@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -34,6 +35,21 @@ type site struct {
 
 // siteOf gathers the nodes that have room for some members, or would have when they are empty.
 func siteOf(l layout, seats []seat, b bearing) *site {
+	s := gatherSite(l, seats, b, 0)
+	s.tree, s.level = b.tables.treeOf(l, s.infos)
+	return s
+}
+
+// siteOfFirst gathers the first so many nodes that have room for some members now.
+func siteOfFirst(most int, seats []seat, b bearing) *site {
+	s := gatherSite(layout{}, seats, b, most)
+	var none *tables // what is remembered is of whole pools
+	s.tree, s.level = none.treeOf(s.layout, s.infos)
+	return s
+}
+
+// gatherSite gathers nodes, without their tree: the first so many with room now, or with 0 all that have room or would have when they are empty.
+func gatherSite(l layout, seats []seat, b bearing, most int) *site {
 	s := &site{seats: seats, bearing: b, layout: l, now: make([][]int, len(seats)), then: make([][]int, len(seats))}
 	tables := make([]*table, len(seats))
 	for role := range seats {
@@ -47,12 +63,15 @@ func siteOf(l layout, seats []seat, b bearing) *site {
 		some := 0
 		for role := range seats {
 			now[role], then[role] = tables[role].room(node, &seats[role], b)
-			some += now[role] + then[role]
+			some += now[role]
+			if most == 0 {
+				some += then[role]
+			}
 		}
 		if some == 0 {
 			continue
 		}
-		s.grow(len(b.nodes) - node)
+		s.grow(min(len(b.nodes)-node, cmp.Or(most, len(b.nodes))))
 		s.infos, s.numbers = append(s.infos, info), append(s.numbers, node)
 		for role := range seats {
 			most := maxMembers
@@ -62,8 +81,10 @@ func siteOf(l layout, seats []seat, b bearing) *site {
 			s.now[role] = append(s.now[role], min(now[role], most))
 			s.then[role] = append(s.then[role], min(then[role], most))
 		}
+		if len(s.infos) == most {
+			break
+		}
 	}
-	s.tree, s.level = b.tables.treeOf(l, s.infos)
 	return s
 }
 

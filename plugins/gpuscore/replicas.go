@@ -82,8 +82,10 @@ func (r *replicas) around(node *corev1.Node) crowd {
 
 // standingOf says whether no candidate is in a failure domain with fewer replicas, and whether none of those that are
 // in such a domain has fewer on the node itself.
-func (r *replicas) standingOf(node *corev1.Node) standing {
-	c := r.around(node)
+func (r *replicas) standingOf(node *corev1.Node) standing { return r.standingAmong(r.around(node)) }
+
+// standingAmong is standingOf for a node of which is known what is around it.
+func (r *replicas) standingAmong(c crowd) standing {
 	return standing{bestDomain: c.compareDomains(r.fewest) <= 0, bestNode: c.node <= r.fewest.node}
 }
 
@@ -99,12 +101,14 @@ func (a *attempt) firstForReplica(cs fwk.CycleState) []fwk.NodeInfo {
 	near, ties := a.Plugin.replicas.of(a.job, a.question.Nodes, a.question.Changes), a.ties(tried)
 	ties.Size = 0 // nodes of lower values stand behind those of other standings
 	var first []fwk.NodeInfo
-	highest, fit := shortlist.Unfit, 0
-	for i, as := range standings {
-		ranking := a.rankingAs(as)
-		if i == 0 {
-			near.fewest, fit = a.fewest(near, ranking), ranking.Fit()
+	highest, best := shortlist.Unfit, a.rankingAs(standings[0])
+	near.fewest = a.fewest(near, best)
+	stand := a.countStandings(near, best)
+	for _, as := range standings {
+		if stand[as] == 0 { // or all nodes would be gone through to find none
+			continue
 		}
+		ranking := a.rankingAs(as)
 		if ranking.Highest() < highest {
 			continue
 		}
@@ -125,9 +129,21 @@ func (a *attempt) firstForReplica(cs fwk.CycleState) []fwk.NodeInfo {
 	a.state.replicas = near
 	a.explain(cs, a.state, len(first))
 	if a.scores != nil {
-		a.scores.Weighed(fit)
+		a.scores.Weighed(best.Fit())
 	}
 	return first
+}
+
+// countStandings returns how many of the nodes that the pod fits on stand in each way.
+func (a *attempt) countStandings(near *replicas, ranking *shortlist.Ranking[nodeState]) map[standing]int {
+	domains := a.domains.of(a.question.Candidates)
+	around, stand := domains.crowds(near), map[standing]int{}
+	for i, info := range ranking.Fitting() {
+		c := around[domains.at(i, info.Node())]
+		c.node = near.byNode[info.Node().Name]
+		stand[near.standingAmong(c)]++
+	}
+	return stand
 }
 
 // rankingAs values the candidates as if all stood in one way.
