@@ -3,6 +3,7 @@ package plugins
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/utils/clock"
@@ -31,9 +32,19 @@ const (
 	RetryShare = retryShare
 )
 
-// Retry returns what has the pods of a scheduler's queue tried again that are due, by a clock of the test and if an attempt takes so long.
-func Retry(sched *scheduler.Scheduler, clock clock.PassiveClock, period, attempt time.Duration) (tick func()) {
-	r := &retries{queue: sched.SchedulingQueue, clock: clock, period: period, at: clock.Now()}
+// Retries have the pods of a queue tried again that are due, by a clock of the test.
+type Retries struct{ *retries }
+
+// NewRetries follows no queue: the test tells of pods that wait.
+func NewRetries(sched *scheduler.Scheduler, clock clock.PassiveClock, period, attempt time.Duration) Retries {
+	r := newRetries(sched.SchedulingQueue, clock, period)
 	r.attempt.Store(int64(attempt))
-	return func() { r.tick(klog.Background()) }
+	return Retries{r}
 }
+
+// Waits tells of a pod that waits, Forget of one that does no more.
+func (r Retries) Waits(pod *corev1.Pod)  { r.waits(pod) }
+func (r Retries) Forget(pod *corev1.Pod) { r.forget(pod) }
+
+// Tick has the pods tried again that are due.
+func (r Retries) Tick() { r.tick(klog.Background()) }

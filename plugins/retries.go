@@ -1,12 +1,16 @@
 package plugins
 
 import (
-	"hash/maphash"
+	"cmp"
 	"math"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
@@ -25,26 +29,31 @@ const (
 
 // retries have every pod that waits tried again after some minutes, though nothing has happened that a plugin says could help it: in case that
 // one is wrong. kube-scheduler does so with all pods at once that have waited for five minutes, under one lock of its queue, and 20,000 of one
-// namespace hold all others up each time. Here each pod has its own place on a ring, by its UID, and a hand goes around: no pod's history is
-// kept, and a tick moves no more pods than come one after the other. The more time all attempts would take, the slower it goes.
+// namespace hold all others up each time. Here those that have waited the longest go first, and of them no more than fit in a part of the
+// loop's time.
 type retries struct {
 	queue queue.SchedulingQueue
 	clock clock.PassiveClock
-	// period is for a turn of the hand at least; 0 leaves retries to kube-scheduler's queue.
+	// period is for how long a pod waits at least; 0 leaves retries to kube-scheduler's queue.
 	period time.Duration
+	stop   chan struct{}
 	// attempt is what an attempt takes on average, in nanoseconds. The loop writes it.
 	attempt atomic.Int64
-	// hand is where on the ring the last tick ended, between 0 and 1, and at is when that was. waiting is how many pods it passed and left.
-	hand    float64
-	at      time.Time
-	waiting int
-	stop    chan struct{}
+
+	mu sync.Mutex
+	// since is when each pod of the queue came or was tried last.
+	since map[types.UID]time.Time
+}
+
+func newRetries(waiting queue.SchedulingQueue, clock clock.PassiveClock, period time.Duration) *retries {
+	return &retries{queue: waiting, clock: clock, period: period, stop: make(chan struct{}), since: map[types.UID]time.Time{}}
 }
 
 // run has pods tried again until the queue is closed.
 func (r *retries) run(logger klog.Logger) {
-	r.at = r.clock.Now()
-	go wait.Until(func() { r.tick(logger) }, retryTick, r.stop)
+	if r.period > 0 {
+		go wait.Until(func() { r.tick(logger) }, retryTick, r.stop)
+	}
 }
 
 // learn hears what an attempt has taken.
@@ -53,35 +62,52 @@ func (r *retries) learn(took time.Duration) {
 	r.attempt.Store(mean + (int64(took)-mean)/meanOver)
 }
 
-// tick moves the hand on to where it belongs by now, and has the pods tried that it passes.
+// waits hears of a pod that has come, or was tried in vain.
+func (r *retries) waits(pod *corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since[pod.UID] = r.clock.Now()
+}
+
+// forget hears of a pod that does not wait any more.
+func (r *retries) forget(pod *corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.since, pod.UID)
+}
+
+// tick has the pods tried again that are due.
 func (r *retries) tick(logger klog.Logger) {
-	now := r.clock.Now()
-	from, part := r.hand, min(1, float64(now.Sub(r.at))/float64(turnOfHand(r.period, r.waiting, time.Duration(r.attempt.Load()))))
-	r.at, r.waiting = now, 0
-	_, r.hand = math.Modf(from + part)
-	r.queue.MoveAllToActiveOrBackoffQueue(logger, framework.EventUnschedulableTimeout, nil, nil, func(pod *corev1.Pod) bool {
-		r.waiting++
-		return passes(from, part, placeOnRing(pod))
-	})
-}
-
-// turnOfHand is how long the hand takes for a turn: long enough that the attempts of all pods take no more than their share of the loop's time.
-func turnOfHand(least time.Duration, waiting int, attempt time.Duration) time.Duration {
-	return max(least, time.Duration(float64(waiting)*float64(attempt)/retryShare))
-}
-
-// passes reports whether a hand that goes a part of a turn from somewhere on passes a place.
-func passes(from, part, place float64) bool {
-	if part >= 1 {
-		return true
+	due := r.takeDue()
+	if len(due) == 0 {
+		return
 	}
-	_, ahead := math.Modf(place - from + 1)
-	return ahead < part
+	r.queue.MoveAllToActiveOrBackoffQueue(logger, framework.EventUnschedulableTimeout, nil, nil, func(pod *corev1.Pod) bool { return due.Has(pod.UID) })
 }
 
-var ringSeed = maphash.MakeSeed()
+// takeDue returns the pods that have waited the longest of those that have for the period, as many as may be tried in a tick. They wait anew.
+func (r *retries) takeDue() sets.Set[types.UID] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock.Now()
+	var due []types.UID
+	for pod, since := range r.since {
+		if now.Sub(since) >= r.period {
+			due = append(due, pod)
+		}
+	}
+	slices.SortFunc(due, func(a, b types.UID) int { return cmp.Or(r.since[a].Compare(r.since[b]), cmp.Compare(a, b)) })
+	due = due[:min(len(due), mostRetries(time.Duration(r.attempt.Load())))]
+	for _, pod := range due {
+		r.since[pod] = now
+	}
+	return sets.New(due...)
+}
 
-// placeOnRing is where a pod is on the ring, between 0 and 1.
-func placeOnRing(pod *corev1.Pod) float64 {
-	return float64(maphash.String(ringSeed, string(pod.UID))>>11) / (1 << 53)
+// mostRetries is how many pods may be tried again in a tick, if an attempt takes so long.
+func mostRetries(attempt time.Duration) int {
+	if attempt <= 0 {
+		return math.MaxInt
+	}
+	return max(1, int(retryShare*float64(retryTick)/float64(attempt)))
 }

@@ -2,10 +2,11 @@ package plugins_test
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	testclock "k8s.io/utils/clock/testing"
 
 	"g8s.host/gpu-scheduler/plugins"
@@ -13,71 +14,75 @@ import (
 	"g8s.host/gpu-scheduler/test/upstream"
 )
 
-// TestAllThatWaitAreTriedAgain once each, within five minutes or as long as their attempts need, and never many of them at once.
+const retryPeriod = 5 * time.Minute
+
+// waitingPods has pods wait that were tried a millisecond after each other, and returns them, with what tries them again.
+func waitingPods(t *testing.T, count int, attempt time.Duration) (*loop, []*corev1.Pod, plugins.Retries, *testclock.FakeClock) {
+	t.Helper()
+	l, clock := newLoop(t, nil), testclock.NewFakeClock(time.Now())
+	again := plugins.NewRetries(l.scheduler, clock, retryPeriod, attempt)
+	pods := make([]*corev1.Pod, count)
+	for i := range pods {
+		pods[i] = l.comes(fmt.Sprint("ns/", i))
+		again.Waits(pods[i])
+		clock.Step(time.Millisecond)
+	}
+	upstream.TurnAway(t, l.scheduler.SchedulingQueue, count, gpufilter.Name)
+	if waiting := l.waiting(); waiting != count {
+		t.Fatalf("%d pods wait, want %d", waiting, count)
+	}
+	return l, pods, again, clock
+}
+
+// waiting is how many pods wait for something to change.
+func (l *loop) waiting() int { return len(l.scheduler.SchedulingQueue.UnschedulablePods()) }
+
+// TestAllThatWaitAreTriedAgain once each, not before they have waited for five minutes, in the order in which they were tried last, and no more at a
+// time than take a twenty-fifth of it.
 func TestAllThatWaitAreTriedAgain(t *testing.T) {
-	const pods, period = 2000, 5 * time.Minute
-	for attempt, turn := range map[time.Duration]time.Duration{
-		time.Millisecond:      period,
-		60 * time.Millisecond: 50 * time.Minute, // 2,000 times 60 ms are 2 minutes, of which it may take a twenty-fifth
+	const count = 2000
+	for attempt, each := range map[time.Duration]int{
+		0:                     count,
+		time.Millisecond:      400,
+		60 * time.Millisecond: 6,
+		time.Minute:           1,
 	} {
 		t.Run(attempt.String(), func(t *testing.T) {
-			l := newLoop(t, nil)
-			for i := range pods {
-				l.comes(fmt.Sprint("ns/", i))
+			l, pods, again, clock := waitingPods(t, count, attempt)
+			clock.Step(retryPeriod - 2*count*time.Millisecond)
+			if again.Tick(); l.waiting() != count {
+				t.Fatalf("%d pods are tried again before they have waited for %s", count-l.waiting(), retryPeriod)
 			}
-			upstream.TurnAway(t, l.scheduler.SchedulingQueue, pods, gpufilter.Name)
-			waiting := func() int { return len(l.scheduler.SchedulingQueue.UnschedulablePods()) }
-			if waiting() != pods {
-				t.Fatalf("%d pods wait, want %d", waiting(), pods)
-			}
-			clock := testclock.NewFakeClock(time.Now())
-			tick := plugins.Retry(l.scheduler, clock, period, attempt)
-			tick() // counts them
-			each := pods * plugins.RetryTick.Seconds() / turn.Seconds()
-			began, tried, most := clock.Now(), map[string]int{}, 0
-			for clock.Since(began) < turn {
-				clock.Step(plugins.RetryTick)
-				tick()
-				now := pods - waiting()
-				most = max(most, now)
+			clock.Step(2 * count * time.Millisecond)
+			var tried []string
+			for range min(count/each, 40) {
+				again.Tick()
+				now := count - l.waiting()
+				if now != each {
+					t.Fatalf("%d pods are tried again in a tick, want %d", now, each)
+				}
 				for range now {
-					tried[l.tries()]++
+					name := l.tries()
+					tried = append(tried, name)
+					again.Waits(pods[slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return pod.Namespace+"/"+pod.Name == name })])
 				}
+				clock.Step(plugins.RetryTick)
 			}
-			if len(tried) != pods {
-				t.Errorf("%d of %d pods were tried again within %s", len(tried), pods, turn)
-			}
-			for name, times := range tried {
-				if times != 1 {
-					t.Errorf("%s was tried %d times", name, times)
-				}
-			}
-			if float64(most) > each+5*math.Sqrt(each) {
-				t.Errorf("%d pods are tried again at once, want some %.0f", most, each)
+			slices.Sort(tried)
+			if again := len(tried) - len(slices.Compact(tried)); again > 0 {
+				t.Errorf("%d pods are tried twice before others are once", again)
 			}
 		})
 	}
 }
 
-// TestRetriesGoOnAfterAPause of the process, for a minute or for hours: each pod that is due is tried once.
-func TestRetriesGoOnAfterAPause(t *testing.T) {
-	for _, pause := range []time.Duration{time.Minute, 5 * time.Hour} {
-		t.Run(pause.String(), func(t *testing.T) {
-			l := newLoop(t, nil)
-			const pods = 500
-			for i := range pods {
-				l.comes(fmt.Sprint("ns/", i))
-			}
-			upstream.TurnAway(t, l.scheduler.SchedulingQueue, pods, gpufilter.Name)
-			clock := testclock.NewFakeClock(time.Now())
-			tick := plugins.Retry(l.scheduler, clock, 5*time.Minute, time.Millisecond)
-			clock.Step(pause)
-			tick()
-			tried := pods - len(l.scheduler.SchedulingQueue.UnschedulablePods())
-			want := min(pods, float64(pods)*pause.Minutes()/5)
-			if math.Abs(float64(tried)-want) > 5*math.Sqrt(want) {
-				t.Errorf("%d of %d pods are tried again after %s, want some %.0f", tried, pods, pause, want)
-			}
-		})
+// TestWhoIsNotTriedAgain: one that was tried just now, and one that has gone.
+func TestWhoIsNotTriedAgain(t *testing.T) {
+	l, pods, again, clock := waitingPods(t, 3, time.Millisecond)
+	clock.Step(retryPeriod)
+	again.Waits(pods[0])
+	again.Forget(pods[1])
+	if again.Tick(); l.waiting() != 2 {
+		t.Errorf("%d pods are tried again, want the one that has waited", 3-l.waiting())
 	}
 }

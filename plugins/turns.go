@@ -52,9 +52,7 @@ type orderedQueue struct {
 // Run implements queue.SchedulingQueue.
 func (q *orderedQueue) Run(logger klog.Logger) {
 	q.SchedulingQueue.Run(logger)
-	if q.retries.period > 0 {
-		q.retries.run(logger)
-	}
+	q.retries.run(logger)
 }
 
 // Close implements queue.SchedulingQueue.
@@ -66,6 +64,7 @@ func (q *orderedQueue) Close() {
 // AddUnschedulablePodIfNotPresent implements queue.SchedulingQueue.
 func (q *orderedQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
 	q.fails(info.Pod)
+	q.retries.waits(info.Pod)
 	return q.SchedulingQueue.AddUnschedulablePodIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
 }
 
@@ -73,6 +72,7 @@ func (q *orderedQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info 
 func (q *orderedQueue) Add(ctx context.Context, pod *corev1.Pod) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
+	q.retries.waits(pod)
 	q.SchedulingQueue.Add(ctx, pod)
 }
 
@@ -88,6 +88,7 @@ func (q *orderedQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	q.SchedulingQueue.Delete(logger, pod)
+	q.retries.forget(pod)
 }
 
 // AddNominatedPod implements fwk.PodNominator. kube-scheduler clears the nomination of a refused pod by nominating it to the node "". Its queue
@@ -104,8 +105,8 @@ func (q *orderedQueue) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, to *
 func turnsOf(sched *scheduler.Scheduler, retryAfter time.Duration) *turns {
 	for _, profile := range sched.Profiles {
 		if _, gangs := preemptionsOf(profile); gangs != nil && sorts(profile) {
-			again := &retries{queue: sched.SchedulingQueue, clock: clock.RealClock{}, period: retryAfter, stop: make(chan struct{})}
-			line := &orderedQueue{SchedulingQueue: sched.SchedulingQueue, fails: gangs.Fails, retries: again}
+			line := &orderedQueue{SchedulingQueue: sched.SchedulingQueue, fails: gangs.Fails}
+			line.retries = newRetries(sched.SchedulingQueue, clock.RealClock{}, retryAfter)
 			sched.SchedulingQueue = line
 			return &turns{pop: sched.NextEntity, line: line, gangs: gangs, now: time.Now} // all profiles sort alike
 		}
