@@ -2,10 +2,9 @@ package plugins
 
 import (
 	"cmp"
-	"math"
+	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,71 +12,111 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 )
 
 const (
-	// retryTick is how often some of the pods that wait are tried again. A pod that is being placed then, and is not, is tried again as well.
+	// retryTick is how often some of the pods that wait are tried again.
 	retryTick = 10 * time.Second
-	// retryShare is the part of the loop's time that attempts may take for which nothing has changed.
-	retryShare = 0.04
-	// meanOver is over how many attempts their time is averaged.
+	// retryAllowance is how much of the loop's time such attempts may take in each tick: a twenty-fifth.
+	retryAllowance = retryTick / 25
+	// mostRetries is how many pods are moved at a time. The queue is locked for some 20 µs for each.
+	mostRetries = 500
+	// firstRetryCost is what a retry is taken to cost before any was measured, as much as an attempt of a pod that says all that it may.
+	firstRetryCost = 30 * time.Millisecond
+	// meanOver is the number of retries over which their time is averaged.
 	meanOver = 64
 )
 
-// retries have every pod that waits tried again after some minutes, though nothing has happened that a plugin says could help it: in case that
-// one is wrong. kube-scheduler does so with all pods at once that have waited for five minutes, under one lock of its queue, and 20,000 of one
-// namespace hold all others up each time. Here those that have waited the longest go first, and of them no more than fit in a part of the
-// loop's time.
+// retries try each pod again that has waited for some minutes without an event that could help it, in case the hint of a plugin is wrong.
+// kube-scheduler moves all pods at once that have waited for five minutes, under one lock of its queue: 20,000 of one namespace hold up all
+// others each time. Here the pods that have waited the longest go first. What their attempts take is measured, and an overdraft of one tick is
+// saved in the next ones.
 type retries struct {
 	queue queue.SchedulingQueue
 	clock clock.PassiveClock
-	// period is for how long a pod waits at least; 0 leaves retries to kube-scheduler's queue.
+	// period is how long a pod waits at least.
 	period time.Duration
 	stop   chan struct{}
-	// attempt is what an attempt takes on average, in nanoseconds. The loop writes it.
-	attempt atomic.Int64
+	// tried is the pod whose attempt began when. The loop has them to itself.
+	tried types.UID
+	began time.Time
 
 	mu sync.Mutex
-	// since is when each pod of the queue came or was tried last.
-	since map[types.UID]time.Time
+	// waiting are the pods of the queue.
+	waiting map[types.UID]waitingPod
+	// cost is the mean time of a retry, and left is how much of the allowance remains, below 0 after an overdraft.
+	cost, left time.Duration
+}
+
+// waitingPod is a pod that came or was tried last at a time, and whether it is being tried again now.
+type waitingPod struct {
+	since   time.Time
+	retried bool
 }
 
 func newRetries(waiting queue.SchedulingQueue, clock clock.PassiveClock, period time.Duration) *retries {
-	return &retries{queue: waiting, clock: clock, period: period, stop: make(chan struct{}), since: map[types.UID]time.Time{}}
-}
-
-// run has pods tried again until the queue is closed.
-func (r *retries) run(logger klog.Logger) {
-	if r.period > 0 {
-		go wait.Until(func() { r.tick(logger) }, retryTick, r.stop)
+	return &retries{
+		queue: waiting, clock: clock, period: period, stop: make(chan struct{}), waiting: map[types.UID]waitingPod{}, cost: firstRetryCost,
 	}
 }
 
-// learn hears what an attempt has taken.
-func (r *retries) learn(took time.Duration) {
-	mean := r.attempt.Load()
-	r.attempt.Store(mean + (int64(took)-mean)/meanOver)
+// wrap follows the queue and the loop of a scheduler.
+func (r *retries) wrap(sched *scheduler.Scheduler) {
+	sched.SchedulingQueue = retriedQueue{sched.SchedulingQueue, r}
+	sched.NextEntity = r.timed(sched.NextEntity)
 }
 
-// waits hears of a pod that has come, or was tried in vain.
-func (r *retries) waits(pod *corev1.Pod) {
+// timed measures the attempts of a loop: each ends when the next pod is asked for.
+func (r *retries) timed(next nextEntity) nextEntity {
+	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
+		if r.tried != "" {
+			r.chargeAttempt(r.tried, r.clock.Since(r.began))
+		}
+		entity, err := next(logger)
+		r.tried, r.began = "", r.clock.Now()
+		if info, ok := entity.(*framework.QueuedPodInfo); ok && err == nil && info != nil {
+			r.tried = info.Pod.UID
+		}
+		return entity, err
+	}
+}
+
+// chargeAttempt takes an attempt off the allowance if it was a retry.
+func (r *retries) chargeAttempt(pod types.UID, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.since[pod.UID] = r.clock.Now()
+	known := r.waiting[pod]
+	if !known.retried {
+		return
+	}
+	r.left -= took
+	r.cost += (took - r.cost) / meanOver
+	known.retried = false
+	r.waiting[pod] = known
 }
 
-// forget hears of a pod that does not wait any more.
-func (r *retries) forget(pod *corev1.Pod) {
+// recordWait records that a pod has come, or was tried in vain.
+func (r *retries) recordWait(pod types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.since, pod.UID)
+	known := r.waiting[pod]
+	known.since = r.clock.Now()
+	r.waiting[pod] = known
 }
 
-// tick has the pods tried again that are due.
-func (r *retries) tick(logger klog.Logger) {
+// forgetPod forgets a pod that waits no longer.
+func (r *retries) forgetPod(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, pod)
+}
+
+// retryDue moves the pods that are due. A pod that is being placed meanwhile, and is not, is tried again as well.
+func (r *retries) retryDue(logger klog.Logger) {
 	due := r.takeDue()
 	if len(due) == 0 {
 		return
@@ -85,29 +124,63 @@ func (r *retries) tick(logger klog.Logger) {
 	r.queue.MoveAllToActiveOrBackoffQueue(logger, framework.EventUnschedulableTimeout, nil, nil, func(pod *corev1.Pod) bool { return due.Has(pod.UID) })
 }
 
-// takeDue returns the pods that have waited the longest of those that have for the period, as many as may be tried in a tick. They wait anew.
+// takeDue returns the pods that have waited the longest, at least for the period, and no more than the allowance is for. They wait anew.
 func (r *retries) takeDue() sets.Set[types.UID] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.clock.Now()
+	r.left = min(r.left+retryAllowance, retryAllowance)
+	if r.left <= 0 {
+		return nil
+	}
 	var due []types.UID
-	for pod, since := range r.since {
-		if now.Sub(since) >= r.period {
+	for pod, known := range r.waiting {
+		if now.Sub(known.since) >= r.period {
 			due = append(due, pod)
 		}
 	}
-	slices.SortFunc(due, func(a, b types.UID) int { return cmp.Or(r.since[a].Compare(r.since[b]), cmp.Compare(a, b)) })
-	due = due[:min(len(due), mostRetries(time.Duration(r.attempt.Load())))]
+	slices.SortFunc(due, func(a, b types.UID) int {
+		return cmp.Or(r.waiting[a].since.Compare(r.waiting[b].since), cmp.Compare(a, b))
+	})
+	due = due[:min(len(due), mostRetries, max(1, int(r.left/max(1, r.cost))))]
 	for _, pod := range due {
-		r.since[pod] = now
+		r.waiting[pod] = waitingPod{since: now, retried: true}
 	}
 	return sets.New(due...)
 }
 
-// mostRetries is how many pods may be tried again in a tick, if an attempt takes so long.
-func mostRetries(attempt time.Duration) int {
-	if attempt <= 0 {
-		return math.MaxInt
-	}
-	return max(1, int(retryShare*float64(retryTick)/float64(attempt)))
+// retriedQueue is the queue of a scheduler whose pods are tried again by retries.
+type retriedQueue struct {
+	queue.SchedulingQueue
+	retries *retries
+}
+
+// Run implements queue.SchedulingQueue.
+func (q retriedQueue) Run(logger klog.Logger) {
+	q.SchedulingQueue.Run(logger)
+	go wait.Until(func() { q.retries.retryDue(logger) }, retryTick, q.retries.stop)
+}
+
+// Close implements queue.SchedulingQueue.
+func (q retriedQueue) Close() {
+	close(q.retries.stop)
+	q.SchedulingQueue.Close()
+}
+
+// Add implements queue.SchedulingQueue.
+func (q retriedQueue) Add(ctx context.Context, pod *corev1.Pod) {
+	q.retries.recordWait(pod.UID)
+	q.SchedulingQueue.Add(ctx, pod)
+}
+
+// AddUnschedulablePodIfNotPresent implements queue.SchedulingQueue.
+func (q retriedQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
+	q.retries.recordWait(info.Pod.UID)
+	return q.SchedulingQueue.AddUnschedulablePodIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
+}
+
+// Delete implements queue.SchedulingQueue.
+func (q retriedQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
+	q.SchedulingQueue.Delete(logger, pod)
+	q.retries.forgetPod(pod.UID)
 }

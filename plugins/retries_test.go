@@ -2,11 +2,12 @@ package plugins_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	testclock "k8s.io/utils/clock/testing"
 
 	"g8s.host/gpu-scheduler/plugins"
@@ -16,73 +17,122 @@ import (
 
 const retryPeriod = 5 * time.Minute
 
-// waitingPods has pods wait that were tried a millisecond after each other, and returns them, with what tries them again.
-func waitingPods(t *testing.T, count int, attempt time.Duration) (*loop, []*corev1.Pod, plugins.Retries, *testclock.FakeClock) {
-	t.Helper()
-	l, clock := newLoop(t, nil), testclock.NewFakeClock(time.Now())
-	again := plugins.NewRetries(l.scheduler, clock, retryPeriod, attempt)
-	pods := make([]*corev1.Pod, count)
-	for i := range pods {
-		pods[i] = l.comes(fmt.Sprint("ns/", i))
-		again.Waits(pods[i])
-		clock.Step(time.Millisecond)
-	}
-	upstream.TurnAway(t, l.scheduler.SchedulingQueue, count, gpufilter.Name)
-	if waiting := l.waiting(); waiting != count {
-		t.Fatalf("%d pods wait, want %d", waiting, count)
-	}
-	return l, pods, again, clock
+// retried is a cluster whose pods wait, and are tried again by a clock of the test.
+type retried struct {
+	*cluster
+	testing.TB
+	clock    *testclock.FakeClock
+	retryDue func()
+	// idle has the queue give out no pod.
+	idle bool
 }
 
-// waiting is how many pods wait for something to change.
-func (l *loop) waiting() int { return len(l.scheduler.SchedulingQueue.UnschedulablePods()) }
+// newRetried has pods wait that came a millisecond after each other.
+func newRetried(t *testing.T, pods int) *retried {
+	t.Helper()
+	r := &retried{cluster: newCluster(t, gpuNode("a", "pcie")), TB: t, clock: testclock.NewFakeClock(time.Now())}
+	next := r.scheduler.NextEntity
+	r.scheduler.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
+		if r.idle {
+			return nil, nil //nolint:nilnil // as kube-scheduler's does when the queue is closed
+		}
+		return next(logger)
+	}
+	r.retryDue = plugins.FollowRetries(r.scheduler, r.clock, retryPeriod)
+	for i := range pods {
+		wrapped := pod(fmt.Sprint(i), "1", "1").Namespace("ns")
+		wrapped.Obj().UID = types.UID(fmt.Sprint("uid-", i))
+		upstream.Add(r.scheduler.SchedulingQueue, r.known(wrapped, ""))
+		r.clock.Step(time.Millisecond)
+	}
+	upstream.TurnAway(t, r.scheduler.SchedulingQueue, pods, gpufilter.Name)
+	if waiting := r.waiting(); waiting != pods {
+		t.Fatalf("%d pods wait, want %d", waiting, pods)
+	}
+	return r
+}
 
-// TestAllThatWaitAreTriedAgain once each, not before they have waited for five minutes, in the order in which they were tried last, and no more at a
-// time than take a twenty-fifth of it.
-func TestAllThatWaitAreTriedAgain(t *testing.T) {
-	const count = 2000
-	for attempt, each := range map[time.Duration]int{
-		0:                     count,
-		time.Millisecond:      400,
-		60 * time.Millisecond: 6,
-		time.Minute:           1,
+// waiting is how many pods wait for an event.
+func (r *retried) waiting() int { return len(r.scheduler.SchedulingQueue.UnschedulablePods()) }
+
+// try tries the next pod in vain for some time, and returns its name. Then the loop asks for the next one, and gets none.
+func (r *retried) try(took time.Duration) string {
+	r.Helper()
+	taken := upstream.Take(r.TB, r.scheduler.NextEntity)
+	r.clock.Step(took)
+	upstream.PutBack(r.TB, r.scheduler.SchedulingQueue, taken, gpufilter.Name)
+	r.idle = true
+	if _, err := r.scheduler.NextEntity(klog.Background()); err != nil {
+		r.Fatal(err)
+	}
+	r.idle = false
+	return taken.Pod().Name
+}
+
+// TestPodsThatWaitAreTriedAgain once each, not before they have waited for five minutes, and for a twenty-fifth of the loop's time whatever an
+// attempt takes: also where it takes a hundred times as long as those before.
+func TestPodsThatWaitAreTriedAgain(t *testing.T) {
+	const pods, ticks = 2000, 200
+	for name, cost := range map[string]func(attempt int) time.Duration{
+		"nothing":                   func(int) time.Duration { return 0 },
+		"2 ms":                      func(int) time.Duration { return 2 * time.Millisecond },
+		"longer than the allowance": func(int) time.Duration { return 2 * plugins.RetryAllowance },
+		"little first, then 100 times": func(attempt int) time.Duration {
+			return []time.Duration{time.Millisecond, 100 * time.Millisecond}[attempt/1000%2]
+		},
 	} {
-		t.Run(attempt.String(), func(t *testing.T) {
-			l, pods, again, clock := waitingPods(t, count, attempt)
-			clock.Step(retryPeriod - 2*count*time.Millisecond)
-			if again.Tick(); l.waiting() != count {
-				t.Fatalf("%d pods are tried again before they have waited for %s", count-l.waiting(), retryPeriod)
+		t.Run(name, func(t *testing.T) {
+			r := newRetried(t, pods)
+			r.clock.Step(retryPeriod - 2*pods*time.Millisecond)
+			if r.retryDue(); r.waiting() != pods {
+				t.Fatalf("%d pods are tried again before they have waited for %s", pods-r.waiting(), retryPeriod)
 			}
-			clock.Step(2 * count * time.Millisecond)
-			var tried []string
-			for range min(count/each, 40) {
-				again.Tick()
-				now := count - l.waiting()
-				if now != each {
-					t.Fatalf("%d pods are tried again in a tick, want %d", now, each)
+			r.clock.Step(2 * pods * time.Millisecond)
+			times, attempts := map[string]int{}, 0
+			var spent, longest time.Duration
+			for tick := 1; tick <= ticks && len(times) < pods; tick++ {
+				r.retryDue()
+				due := pods - r.waiting()
+				if due > plugins.MostRetries {
+					t.Fatalf("%d pods are moved at once, want %d at most", due, plugins.MostRetries)
 				}
-				for range now {
-					name := l.tries()
-					tried = append(tried, name)
-					again.Waits(pods[slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return pod.Namespace+"/"+pod.Name == name })])
+				began := r.clock.Now()
+				for range due {
+					took := cost(attempts)
+					times[r.try(took)]++
+					attempts, spent, longest = attempts+1, spent+took, max(longest, took)
 				}
-				clock.Step(plugins.RetryTick)
+				// An overdraft is that of one tick, whose pods seemed to cost less.
+				overdraft := max(longest, plugins.MostRetries*longest)
+				if limit := time.Duration(tick)*plugins.RetryAllowance + overdraft; spent > limit {
+					t.Fatalf("attempts have taken %s in %d ticks, want %s at most", spent, tick, limit)
+				}
+				r.clock.Step(max(0, plugins.RetryTick-r.clock.Since(began)))
 			}
-			slices.Sort(tried)
-			if again := len(tried) - len(slices.Compact(tried)); again > 0 {
-				t.Errorf("%d pods are tried twice before others are once", again)
+			if attempts == 0 {
+				t.Fatal("no pod is tried again")
+			}
+			for name, count := range times {
+				if count > 1 && len(times) < pods {
+					t.Errorf("pod %s is tried %d times before others are once", name, count)
+				}
+			}
+			if cost(0) <= 2*time.Millisecond && cost(1500) <= 2*time.Millisecond && len(times) < pods {
+				t.Errorf("%d of %d pods are tried again in %d ticks", len(times), pods, ticks)
 			}
 		})
 	}
 }
 
-// TestWhoIsNotTriedAgain: one that was tried just now, and one that has gone.
-func TestWhoIsNotTriedAgain(t *testing.T) {
-	l, pods, again, clock := waitingPods(t, 3, time.Millisecond)
-	clock.Step(retryPeriod)
-	again.Waits(pods[0])
-	again.Forget(pods[1])
-	if again.Tick(); l.waiting() != 2 {
-		t.Errorf("%d pods are tried again, want the one that has waited", 3-l.waiting())
+// TestPodsThatAreNotTriedAgain: one that was tried for an event, and one that has gone.
+func TestPodsThatAreNotTriedAgain(t *testing.T) {
+	r := newRetried(t, 3)
+	r.clock.Step(retryPeriod)
+	waiting := r.scheduler.SchedulingQueue.UnschedulablePods()
+	upstream.Activate(r.scheduler.SchedulingQueue, waiting[0])
+	r.try(time.Millisecond)
+	upstream.Delete(r.scheduler.SchedulingQueue, waiting[1])
+	if r.retryDue(); r.waiting() != 1 {
+		t.Errorf("%d pods wait on, want the one that was tried just now", r.waiting())
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/utils/clock"
 
 	"g8s.host/gpu-scheduler/pkg/fair"
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
@@ -45,26 +44,12 @@ type orderedQueue struct {
 	queue.SchedulingQueue
 	mu sync.RWMutex // locked by turns: what is heard of two pods may happen at once
 	// fails is told of a pod whose attempt failed.
-	fails   func(*corev1.Pod)
-	retries *retries
-}
-
-// Run implements queue.SchedulingQueue.
-func (q *orderedQueue) Run(logger klog.Logger) {
-	q.SchedulingQueue.Run(logger)
-	q.retries.run(logger)
-}
-
-// Close implements queue.SchedulingQueue.
-func (q *orderedQueue) Close() {
-	close(q.retries.stop)
-	q.SchedulingQueue.Close()
+	fails func(*corev1.Pod)
 }
 
 // AddUnschedulablePodIfNotPresent implements queue.SchedulingQueue.
 func (q *orderedQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info *framework.QueuedPodInfo, cycle int64) error {
 	q.fails(info.Pod)
-	q.retries.waits(info.Pod)
 	return q.SchedulingQueue.AddUnschedulablePodIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
 }
 
@@ -72,7 +57,6 @@ func (q *orderedQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info 
 func (q *orderedQueue) Add(ctx context.Context, pod *corev1.Pod) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	q.retries.waits(pod)
 	q.SchedulingQueue.Add(ctx, pod)
 }
 
@@ -88,7 +72,6 @@ func (q *orderedQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	q.SchedulingQueue.Delete(logger, pod)
-	q.retries.forget(pod)
 }
 
 // AddNominatedPod implements fwk.PodNominator. kube-scheduler clears the nomination of a refused pod by nominating it to the node "". Its queue
@@ -102,11 +85,10 @@ func (q *orderedQueue) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, to *
 }
 
 // turnsOf are those of a scheduler, nil for one whose pods are not sorted by Coscheduling. It is called before anything else wraps the queue.
-func turnsOf(sched *scheduler.Scheduler, retryAfter time.Duration) *turns {
+func turnsOf(sched *scheduler.Scheduler) *turns {
 	for _, profile := range sched.Profiles {
 		if _, gangs := preemptionsOf(profile); gangs != nil && sorts(profile) {
 			line := &orderedQueue{SchedulingQueue: sched.SchedulingQueue, fails: gangs.Fails}
-			line.retries = newRetries(sched.SchedulingQueue, clock.RealClock{}, retryAfter)
 			sched.SchedulingQueue = line
 			return &turns{pop: sched.NextEntity, line: line, gangs: gangs, now: time.Now} // all profiles sort alike
 		}
@@ -164,9 +146,7 @@ func (t *turns) next(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 // charge has the namespace of the last pod pay for its attempt, which has ended.
 func (t *turns) charge() {
 	if !t.began.IsZero() {
-		took := t.now().Sub(t.began)
-		t.share.Charge(t.payer, took)
-		t.line.retries.learn(took)
+		t.share.Charge(t.payer, t.now().Sub(t.began))
 		t.began = time.Time{}
 	}
 }

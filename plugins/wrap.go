@@ -29,8 +29,8 @@ type Options struct {
 	Attempts *cycle.Attempts
 	// Loop is told when the scheduling loop asks for a pod, and gets one. nil is told nothing.
 	Loop *liveness.Loop
-	// RetryAfter is after what time a pod that waits is tried again though nothing has changed for it, at least. 0 leaves that to kube-scheduler's
-	// queue, and anything else takes it over: that must never come to it then ([scheduler.WithPodMaxInUnschedulablePodsDuration]).
+	// RetryAfter is how long a pod waits at least before it is tried again with no event that could help it. Above 0, kube-scheduler's own such
+	// retries must be off ([scheduler.WithPodMaxInUnschedulablePodsDuration]); 0 leaves retries to them.
 	RetryAfter time.Duration
 	// Seed decides between nodes of equal score, together with the pod. Production has 0.
 	Seed uint64
@@ -43,7 +43,7 @@ type Options struct {
 // for a node that is kept from them is tried when that ends. Between
 // nodes of equal score it is not chance that decides, so that what the scheduler did can be done again.
 func Wrap(sched *scheduler.Scheduler, options Options) {
-	turns := turnsOf(sched, options.RetryAfter)
+	turns := turnsOf(sched)
 	if options.Attempts != nil {
 		watchRevision(sched, &options.Attempts.Seen)
 	}
@@ -61,6 +61,9 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 	followReleases(sched)
 	followPromises(sched)
 	announceNoMembers(sched)
+	if options.RetryAfter > 0 {
+		newRetries(sched.SchedulingQueue, clock.RealClock{}, options.RetryAfter).wrap(sched)
+	}
 }
 
 // nextEntity takes what is tried next: a pod, or a PodGroup of Kubernetes.

@@ -68,12 +68,22 @@ func TestWrappersOfTheQueueLeaveNothingOut(t *testing.T) {
 	})
 	wrapped.Check[orderedQueue, queue.SchedulingQueue](t, wrapped.Left{
 		answers: answersOfQueue,
+		loop:    {"Run", "Close"},
 		status:  {"PatchPodStatus"},
 		"the loop calls it, which takes turns itself":                           {"Pop"},
 		"the pod was taken from the queue before, and nothing is heard of it":   {"Done"},
 		"it moves pods that the queue has, and the queue has the same after it": {"Activate", "MoveAllToActiveOrBackoffQueue"},
 		"PodGroups of Kubernetes take no turns but by their namespace's time":   append(groupsOfQueue, "AddAttemptedPodGroupIfNeeded"),
 		"nominations are beside the queue":                                      {"UpdateNominatedPod", "DeleteNominatedPodIfExists"},
+	})
+	wrapped.Check[retriedQueue, queue.SchedulingQueue](t, wrapped.Left{
+		answers: answersOfQueue,
+		status:  {"PatchPodStatus"},
+		"what is in the queue stays in it": {
+			"Update", "Activate", "MoveAllToActiveOrBackoffQueue", "AddNominatedPod", "UpdateNominatedPod", "DeleteNominatedPodIfExists",
+		},
+		"the loop takes pods by NextEntity, which is timed":                   {"Pop", "Done"},
+		"kube-scheduler's cycle for PodGroups of Kubernetes is never started": append(groupsOfQueue, "AddAttemptedPodGroupIfNeeded"),
 	})
 	wrapped.Check[cardQueue, queue.SchedulingQueue](t, wrapped.Left{
 		answers: answersOfQueue,

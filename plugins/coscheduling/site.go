@@ -74,12 +74,12 @@ func gatherSite(l layout, seats []seat, b bearing, most int) *site {
 		s.grow(min(len(b.nodes)-node, cmp.Or(most, len(b.nodes))))
 		s.infos, s.numbers = append(s.infos, info), append(s.numbers, node)
 		for role := range seats {
-			most := maxMembers
+			limit := maxMembers
 			if seats[role].alone {
-				most = 1
+				limit = 1
 			}
-			s.now[role] = append(s.now[role], min(now[role], most))
-			s.then[role] = append(s.then[role], min(then[role], most))
+			s.now[role] = append(s.now[role], min(now[role], limit))
+			s.then[role] = append(s.then[role], min(then[role], limit))
 		}
 		if len(s.infos) == most {
 			break

@@ -57,8 +57,8 @@ func setup(
 	return completed, scheduler, nil
 }
 
-// takeRetries takes retries for which nothing has changed away from kube-scheduler's queue, which has them all at once, and returns after what
-// time the options want them.
+// takeRetries turns off kube-scheduler's own retries of pods that wait without an event, and returns the time after which the options have them:
+// [plugins.Wrap] does them, a few at a time.
 func takeRetries(o *options.Options) time.Duration {
 	after := max(o.Deprecated.PodMaxInUnschedulablePodsDuration, time.Second)
 	o.Deprecated.PodMaxInUnschedulablePodsDuration = math.MaxInt64
