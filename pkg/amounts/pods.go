@@ -5,17 +5,19 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// Requests is what a pod takes of a node, with the overhead of its runtime class, as kube-scheduler and its quotas count it: what the pod asks for
-// as a whole where it does (pod-level resources), and while it is being resized in place what its node has allocated to it, where that is more.
+// Requests returns what a pod takes of a node, including the overhead of its runtime class, as kube-scheduler and ResourceQuotas count it. Pod-level
+// requests come before those of containers. During an in-place resize the larger of the new request and what the node has allocated counts.
 func Requests(pod *corev1.Pod) corev1.ResourceList {
-	return resourcehelper.PodRequests(pod, options(pod))
+	return resourcehelper.PodRequests(pod, countOptions(pod))
 }
 
-// Limits is what a pod is limited to, counted alike.
-func Limits(pod *corev1.Pod) corev1.ResourceList { return resourcehelper.PodLimits(pod, options(pod)) }
+// Limits returns the limits of a pod, counted the same way.
+func Limits(pod *corev1.Pod) corev1.ResourceList {
+	return resourcehelper.PodLimits(pod, countOptions(pod))
+}
 
-// options has the status of a pod read that a node runs: one that waits has none, and reading it would take twice as long.
-func options(pod *corev1.Pod) resourcehelper.PodResourcesOptions {
+// countOptions reads the status of pods on nodes only: a waiting pod has none, and looking for it doubles the cost.
+func countOptions(pod *corev1.Pod) resourcehelper.PodResourcesOptions {
 	runs := pod.Spec.NodeName != ""
 	return resourcehelper.PodResourcesOptions{UseStatusResources: runs, InPlacePodLevelResourcesVerticalScalingEnabled: runs}
 }

@@ -159,7 +159,7 @@ func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 		if err != nil || k.Keep == nil {
 			return changes, err
 		}
-		return k.keep(changes), nil
+		return k.reduceChanges(changes), nil
 	}
 	later := watch.NewRaceFreeFake()
 	go func() {
@@ -171,9 +171,9 @@ func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 	return later, nil
 }
 
-// keep reduces the objects that a watch tells of to what is kept of them, until either watch is stopped. [watch.Filter] would not do: its goroutine
-// never ends where a change came that is not read any more.
-func (k *Kind) keep(changes watch.Interface) watch.Interface {
+// reduceChanges reduces each object of a watch to what Keep returns. Stopping either watch stops the other. [watch.Filter] does not: its goroutine
+// blocks for ever if its watch is stopped while it hands a change over.
+func (k *Kind) reduceChanges(changes watch.Interface) watch.Interface {
 	out := make(chan watch.Event)
 	kept := watch.NewProxyWatcher(out)
 	go func() {

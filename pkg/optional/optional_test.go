@@ -246,7 +246,7 @@ func TestAWatchThatIsStoppedEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // which fails where a goroutine is left
 				changes := watch.NewFake()
-				kept := source.keep(changes)
+				kept := source.reduceChanges(changes)
 				meanwhile(changes)
 				synctest.Wait()
 				kept.Stop()

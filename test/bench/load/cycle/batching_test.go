@@ -29,7 +29,7 @@ func TestStockIsMeasuredWithItsBatching(t *testing.T) {
 			for i := range pods {
 				pod := fleet.Pod(i*fleet.Cells(), 1)
 				pod.UID = types.UID(fmt.Sprint("uid-", i))
-				if got := p.Signs(t.Context(), pod); got != tc.want {
+				if got := p.SignsPod(t.Context(), pod); got != tc.want {
 					t.Fatalf("pods are taken for equal: %t, want %t", got, tc.want)
 				}
 				if err := p.Place(t.Context(), pod); err != nil {

@@ -150,8 +150,8 @@ func (c *Cluster) nodes() cache.Indexer {
 // Pods returns the pods that the scheduler has been told of.
 func (c *Cluster) Pods() cache.Indexer { return c.Informers.Core().V1().Pods().Informer().GetIndexer() }
 
-// Signs reports whether the scheduler takes pods like this one for equal, and may place the next by what it found for the one before.
-func (c *Cluster) Signs(ctx context.Context, pod *corev1.Pod) bool {
+// SignsPod reports whether the scheduler gives a pod a signature, without which it never places it by batching.
+func (c *Cluster) SignsPod(ctx context.Context, pod *corev1.Pod) bool {
 	return c.profile.SignPod(ctx, pod) != nil
 }
 

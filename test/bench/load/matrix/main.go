@@ -43,7 +43,7 @@ type options struct {
 	rows, columns *regexp.Regexp
 	rounds        int
 	out           string
-	add, scale    bool
+	add           bool
 	profile       string
 }
 
@@ -57,7 +57,6 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "How often each scheduler has its turn in a cell")
 	flags.StringVar(&o.out, "out", "docs/benchmarks", "Folder of matrix.md, matrix.svg and matrix.json; standard output if empty")
 	flags.BoolVar(&o.add, "add", false, "Keep the cells of matrix.json that are not measured")
-	flags.BoolVar(&o.scale, "scale", true, "Also measure the first attempt and the memory with clusters of several sizes")
 	flags.StringVar(&o.profile, "cpu-profile", "", "File for a CPU profile of the run, for go tool pprof")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -130,7 +129,7 @@ func (o *options) measure(ctx context.Context, known *figures, progress io.Write
 			}
 		}
 	}
-	if !o.scale {
+	if o.rows.String() != "" { // some rows are asked for, and what a cluster costs is none
 		return nil
 	}
 	return o.measureScale(ctx, known, progress)
@@ -147,7 +146,7 @@ func (o *options) measureHosts(ctx context.Context, column *column, kind hosts, 
 		}
 		if l == nil {
 			var err error
-			if l, err = newLab(ctx, &column.axes, kind, o.setups()); err != nil {
+			if l, err = newLab(ctx, &column.axes, kind, o.comparedSetups()); err != nil {
 				return err
 			}
 		}
@@ -167,7 +166,7 @@ func (o *options) measureHosts(ctx context.Context, column *column, kind hosts, 
 	return nil
 }
 
-func (o *options) setups() setups {
+func (o *options) comparedSetups() setups {
 	stock := filepath.Join(o.root, "test", "bench", "load", "testdata")
 	return setups{
 		ours:     cycle.Setup{Config: filepath.Join(o.root, "manifests", "scheduler", "scheduler-config.yaml"), List: true},

@@ -24,7 +24,7 @@ func TestNoCellIsFarAboveStock(t *testing.T) {
 			r := rowNamed(t, name)
 			if l[r.hosts] == nil {
 				var err error
-				if l[r.hosts], err = newLab(t.Context(), &small, r.hosts, o.setups()); err != nil {
+				if l[r.hosts], err = newLab(t.Context(), &small, r.hosts, o.comparedSetups()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -59,7 +59,7 @@ func TestEveryRowCanBePlaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := with(func(a *axes) { a.nodes, a.pools, a.asked, a.shapes, a.uneven, a.state = 160, 4, 2, 0, true, s })
 			for _, kind := range []hosts{whole, shared, sliced, mixed} {
-				l, err := newLab(t.Context(), &a, kind, o.setups())
+				l, err := newLab(t.Context(), &a, kind, o.comparedSetups())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -62,7 +62,7 @@ func (o *options) measureSize(ctx context.Context, a *axes) (size, error) {
 		return size{}, err
 	}
 	s := size{Nodes: len(world.Nodes), Pods: len(world.Pods), Objects: heap() - empty}
-	compared := o.setups()
+	compared := o.comparedSetups()
 	if s.Ours, s.OursHeap, err = a.firstAttempt(ctx, world, compared.ours); err != nil {
 		return s, fmt.Errorf("ours: %w", err)
 	}
