@@ -39,3 +39,6 @@ func FollowRetries(sched *scheduler.Scheduler, clock clock.PassiveClock, period 
 	r.wrap(sched)
 	return func() { r.retryDue(klog.Background()) }
 }
+
+// JudgesNodes reports whether a plugin of that name is taken to depend on one node alone.
+func JudgesNodes(plugin string) bool { return judgesNodes.Has(plugin) }

@@ -1,11 +1,13 @@
 package plugins_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -39,9 +41,19 @@ func TestReach(t *testing.T) {
 		tell func(queueOf)
 		want bool
 	}{
-		"a pod leaves the node":                      {fixture.Pod("w").Pool("a").GPUs(4).Obj(), []string{fit, gpufilter.Name}, left, true},
-		"a pod leaves a node of another pool":        {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit}, left, false},
-		"a pod leaves a node with too few GPUs":      {fixture.Pod("w").Pool("a").GPUs(5).Obj(), []string{fit}, left, false},
+		"a pod leaves the node":                 {fixture.Pod("w").Pool("a").GPUs(4).Obj(), []string{fit, gpufilter.Name}, left, true},
+		"a pod leaves a node of another pool":   {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit}, left, false},
+		"a pod leaves a node with too few GPUs": {fixture.Pod("w").Pool("a").GPUs(5).Obj(), []string{fit}, left, false},
+		"a pod leaves a node of another pool after a change of this one": {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit}, func(q queueOf) {
+			before := q.scheduler.SchedulingQueue.UnschedulablePods()[0]
+			after := before.DeepCopy()
+			after.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+			q.scheduler.SchedulingQueue.Update(context.Background(), before, after)
+			left(q)
+		}, false},
+		"all are tried again": {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit}, func(q queueOf) {
+			q.move(framework.EventUnschedulableTimeout, nil, nil)
+		}, true},
 		"a pod without a pool":                       {fixture.Pod("w").GPUs(4).Obj(), []string{fit}, left, true},
 		"a pod that something else has rejected too": {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit, gpuquota.Name}, left, true},
 		"a pod leaves a node that is not known": {fixture.Pod("w").Pool("b").GPUs(4).Obj(), []string{fit}, func(q queueOf) {
@@ -93,27 +105,53 @@ func (q queueOf) move(event fwk.ClusterEvent, before, after any) {
 	q.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(klog.Background(), event, before, after, nil)
 }
 
-// BenchmarkReach measures how long it takes to tell 20,000 waiting pods that one has left a node to which they cannot go: those that plugins of
-// nodes alone have rejected, and those of which the plugins are asked, as another one has rejected them too.
-func BenchmarkReach(b *testing.B) {
-	b.Run("confined", func(b *testing.B) { benchmarkReach(b, gpufilter.Name, schedulernames.NodeAffinity) })
-	b.Run("asked", func(b *testing.B) { benchmarkReach(b, gpufilter.Name, schedulernames.NodeAffinity, gpuscore.Name) })
+// TestArrivalsReach has a pod that arrives on a node be news to confined pods only where it leaves another node that it was nominated to.
+// That holds as long as no other plugin that judges nodes registers for arrivals.
+func TestArrivalsReach(t *testing.T) {
+	c := newCluster(t, fixture.Node("n").Pool("a").GPUs(4, "T4").Obj())
+	for _, profile := range c.scheduler.Profiles {
+		for _, plugin := range profile.EnqueueExtensions() {
+			events, err := plugin.EventsToRegister(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, event := range events {
+				if framework.MatchClusterEvents(event.Event, framework.EventAssignedPodAdd) && plugins.JudgesNodes(plugin.Name()) && plugin.Name() != gpufilter.Name {
+					t.Errorf("%s registers for %s: confined.nodeLeft must know what it frees", plugin.Name(), event.Event.Label())
+				}
+			}
+		}
+	}
 }
 
-func benchmarkReach(b *testing.B, rejectors ...string) {
+// BenchmarkReach measures how long it takes to tell 20,000 waiting pods that one has left a node to which they cannot go, or has come to one:
+// those that plugins of nodes alone have rejected, and those of which the plugins are asked, as another one has rejected them too.
+func BenchmarkReach(b *testing.B) {
+	pod := fixture.Pod("other").GPUs(1).Obj()
+	pod.Spec.NodeName = "n"
+	left := func(q queueOf) { q.move(framework.EventAssignedPodDelete, pod, nil) }
+	came := func(q queueOf) { q.move(framework.EventAssignedPodAdd, nil, pod) }
+	b.Run("left/confined", func(b *testing.B) { benchmarkReach(b, left, gpufilter.Name, schedulernames.NodeAffinity) })
+	b.Run("left/asked", func(b *testing.B) {
+		benchmarkReach(b, left, gpufilter.Name, schedulernames.NodeAffinity, gpuscore.Name)
+	})
+	b.Run("came/confined", func(b *testing.B) { benchmarkReach(b, came, gpufilter.Name, schedulernames.NodeAffinity) })
+	b.Run("came/asked", func(b *testing.B) {
+		benchmarkReach(b, came, gpufilter.Name, schedulernames.NodeAffinity, gpuscore.Name)
+	})
+}
+
+func benchmarkReach(b *testing.B, tell func(queueOf), rejectors ...string) {
 	c := newCluster(b, fixture.Node("n").Pool("a").GPUs(1, "T4").Obj())
 	plugins.Wrap(c.scheduler, plugins.Options{})
-	q := c.scheduler.SchedulingQueue
 	const waiting = 20_000
 	for i := range waiting {
 		pod := fixture.Pod(fmt.Sprint("w", i)).Pool("a").GPUs(2).Obj()
-		pod.Spec.SchedulerName = names.SchedulerName
-		upstream.Add(q, pod)
+		pod.Spec.SchedulerName, pod.UID = names.SchedulerName, types.UID(pod.Name)
+		upstream.Add(c.scheduler.SchedulingQueue, pod)
 	}
-	upstream.TurnAway(b, q, waiting, rejectors...)
-	gone := fixture.Pod("gone").GPUs(1).Obj()
-	gone.Spec.NodeName = "n"
+	upstream.TurnAway(b, c.scheduler.SchedulingQueue, waiting, rejectors...)
 	for b.Loop() {
-		q.MoveAllToActiveOrBackoffQueue(klog.Background(), framework.EventAssignedPodDelete, gone, nil, nil)
+		tell(queueOf{c})
 	}
 }

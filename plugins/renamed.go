@@ -1,6 +1,8 @@
 package plugins
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -30,6 +32,12 @@ func (q cardQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info *fra
 	return q.SchedulingQueue.AddUnschedulablePodIfNotPresent(logger, info, cycle) //nolint:wrapcheck // it is in the queue's place
 }
 
+// Update implements queue.SchedulingQueue.
+func (q cardQueue) Update(ctx context.Context, before, after *corev1.Pod) {
+	q.SchedulingQueue.Update(ctx, before, after)
+	q.confined.replaceObject(after)
+}
+
 // Delete implements queue.SchedulingQueue.
 func (q cardQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
 	q.SchedulingQueue.Delete(logger, pod)
@@ -55,8 +63,10 @@ func (q cardQueue) MoveAllToActiveOrBackoffQueue(
 	}
 }
 
-// moveReached moves the pods that an event on a node can reach.
+// moveReached moves the pods that an event can concern.
 func (q cardQueue) moveReached(logger klog.Logger, event fwk.ClusterEvent, before, after any, preCheck queue.PreEnqueueCheck) {
+	q.confined.mu.RLock()
+	defer q.confined.mu.RUnlock()
 	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, before, after, q.confined.reachedBy(event, before, after, preCheck))
 }
 

@@ -90,7 +90,7 @@ func TestWrappersOfTheQueueLeaveNothingOut(t *testing.T) {
 		loop:    {"Run", "Close"},
 		status:  {"PatchPodStatus"},
 		"it is no event of a pod on a node": {
-			"Add", "Update", "Pop", "Done", "Activate", "AddNominatedPod", "UpdateNominatedPod", "DeleteNominatedPodIfExists",
+			"Add", "Pop", "Done", "Activate", "AddNominatedPod", "UpdateNominatedPod", "DeleteNominatedPodIfExists",
 		},
 		"who waits in a PodGroup of Kubernetes is never taken for confined": append(groupsOfQueue, "AddAttemptedPodGroupIfNeeded"),
 	})

@@ -81,6 +81,11 @@ func (n *nominations) nodeOf(pod *corev1.Pod) string {
 	return n.to[pod.UID]
 }
 
+// NominationLeft returns the node whose GPUs come free because a pod, which was nominated to it, went to another; or "".
+func (p *Plugin) NominationLeft(pod *corev1.Pod) string {
+	return p.nominations.leftBy(pod)
+}
+
 // leftBy returns the node whose GPUs come free because a pod, which was nominated to it, went to another; or "".
 func (n *nominations) leftBy(pod *corev1.Pod) string {
 	node := n.nodeOf(pod)
