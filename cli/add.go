@@ -48,10 +48,11 @@ func newAddCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// confirmNew asks about a pool that is not there and is called nearly like one that is: nodes would be in none that jobs ask for.
+// confirmNew asks for confirmation if the pool does not exist and its name is close to an existing pool. No job asks for a pool whose name is a
+// typo.
 func (o *memberOptions) confirmNew(ctx context.Context, nodes []string) error {
 	if o.pool == "" || len(nodes) == 0 || o.yes {
-		return nil // which is told elsewhere
+		return nil // reported elsewhere
 	}
 	_, cluster, err := o.factory.fleet(ctx)
 	if err != nil {
@@ -67,7 +68,8 @@ func (o *memberOptions) confirmNew(ctx context.Context, nodes []string) error {
 	return confirm(o.factory.IO, phrase.Of("This makes a new pool %s, beside pool %s", o.pool, near), false)
 }
 
-// nearPool is the pool that a name was perhaps to be, "" for none. Pools that are numbered are no slips of each other.
+// nearPool returns the existing pool that a name was probably meant to be, or "". Pools that differ only in their numbers are not typos of each
+// other.
 func nearPool(name string, known []string) string {
 	near := spelling.Nearest(name, known)
 	if isNumbered(name, near) {
@@ -76,7 +78,7 @@ func nearPool(name string, known []string) string {
 	return near
 }
 
-// isNumbered reports whether two names differ in their digits alone.
+// isNumbered reports whether two names differ only in their digits.
 func isNumbered(a, b string) bool {
 	letter := func(r rune) rune {
 		if unicode.IsDigit(r) {
@@ -105,7 +107,7 @@ func newRemoveCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// memberOptions are those of adding nodes to a pool and of removing them.
+// memberOptions are the options for adding nodes to a pool and for removing them.
 type memberOptions struct {
 	changes
 	factory *Factory
@@ -161,7 +163,7 @@ func (o *memberOptions) run(ctx context.Context, nodeNames []string) error {
 	return o.flush()
 }
 
-// addNodeChanges tells, for each node of a plan, what was done, or that there was nothing to do.
+// addNodeChanges records, for each node of a plan, what was done, or that there was nothing to do.
 func addNodeChanges(c *changes, plan pool.Plan, done, already phrase.Text) {
 	for _, patch := range plan.Patches {
 		c.add(change{Kind: "node", Name: patch.Node, Action: submit.ActionConfigured, text: done})
@@ -171,7 +173,7 @@ func addNodeChanges(c *changes, plan pool.Plan, done, already phrase.Text) {
 	}
 }
 
-// movedNodes are the nodes that a plan takes out of a pool.
+// movedNodes returns the nodes that a plan takes out of a pool.
 func movedNodes(plan pool.Plan) []string {
 	var out []string
 	for _, foreign := range plan.Foreign {
@@ -181,10 +183,10 @@ func movedNodes(plan pool.Plan) []string {
 	return append(out, left...)
 }
 
-// mostMoved is how many nodes a note names.
+// mostMoved is the maximum number of nodes that a note names.
 const mostMoved = 10
 
-// tellMoved says which nodes a plan takes into its pool, and which leave it.
+// tellMoved reports which nodes a plan adds to its pool, and which leave it.
 func (f *Factory) tellMoved(plan pool.Plan, dryRun bool) {
 	taken, left := plan.Moved()
 	takes, loses := phrase.Of("takes"), phrase.Of("loses")
@@ -206,7 +208,7 @@ func (f *Factory) tellMoved(plan pool.Plan, dryRun bool) {
 	}
 }
 
-// tellRetyped says which nodes a pool's file gives another GPU type than they had: jobs find them by it.
+// tellRetyped reports which nodes get another GPU type from a pool's file: jobs select nodes by GPU type.
 func (f *Factory) tellRetyped(plan pool.Plan, dryRun bool) {
 	if len(plan.Taken) == 0 {
 		return
@@ -222,7 +224,7 @@ func (f *Factory) tellRetyped(plan pool.Plan, dryRun bool) {
 	f.IO.tell("note: pool %s %s the GPU type of %s: %s", plan.Pool, changes, plural(len(named), "node"), someOf(named, mostMoved))
 }
 
-// someOf lists words, and how many more there are than fit.
+// someOf lists words, and the number of words beyond the limit.
 func someOf(words []phrase.Text, most int) phrase.Text {
 	out := phrase.Join(words[:min(len(words), most)], phrase.Of(", "))
 	if over := len(words) - most; over > 0 {
@@ -231,7 +233,7 @@ func someOf(words []phrase.Text, most int) phrase.Text {
 	return out
 }
 
-// quotes are words as they are.
+// quotes returns the words unchanged as texts.
 func quotes(words []string) []phrase.Text {
 	out := make([]phrase.Text, len(words))
 	for i, word := range words {
@@ -240,8 +242,8 @@ func quotes(words []string) []phrase.Text {
 	return out
 }
 
-// warnOfJobs names the jobs that run on nodes which have changed their pool: when their pods end, they will not come
-// back there. It only warns, so it keeps quiet if it may not know.
+// warnOfJobs names the jobs that run on nodes which changed their pool. When their pods end, the jobs do not return to these nodes. The
+// warning is best effort: it is skipped if the user may not list jobs.
 func (f *Factory) warnOfJobs(ctx context.Context, moved []string) {
 	if len(moved) == 0 {
 		return

@@ -138,7 +138,7 @@ func (o *adviseDefragOptions) carryOut(ctx context.Context, carrier *defrag.Carr
 	}
 }
 
-// howFar says what was moved, what was not, and how to go on.
+// howFar says what was moved, what was not, and how to continue.
 func howFar(err error) phrase.Text {
 	goOn := phrase.Of("gpuctl advise defrag --apply makes a new plan, and goes on; --timeout gives each step more time")
 	var stopped *defrag.StoppedError
@@ -188,7 +188,7 @@ func (o *adviseDefragOptions) write(streams IOStreams, advice defrag.Advice) err
 	return nil
 }
 
-// byJob puts the pods of a job together, in the order in which the jobs come.
+// byJob groups the pods by job, in the order in which the jobs first appear.
 func byJob(pods []defrag.Unhelped) [][]defrag.Unhelped {
 	var out [][]defrag.Unhelped
 	at := map[[2]string]int{}
@@ -242,7 +242,7 @@ func writeProposal(streams IOStreams, p defrag.Proposal) error {
 	return err
 }
 
-// waitsFor says who waits for how many GPUs.
+// waitsFor says which pod waits for how many GPUs.
 func waitsFor(r defrag.Ref) phrase.Text {
 	who := phrase.Of("pod %s", r.Pod)
 	if r.Job != "" {

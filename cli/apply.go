@@ -82,7 +82,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	return failed.err()
 }
 
-// applyOne makes one document true.
+// applyOne applies one document.
 func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c creation) (submit.Result, error) {
 	dryRun := o.dryRun == dryRunServer
 	switch {
@@ -98,7 +98,7 @@ func (o *applyOptions) applyOne(ctx context.Context, writer *submit.Client, c cr
 	})
 }
 
-// showRefused shows a change that was refused because Kubernetes does not make it in place.
+// showRefused shows a change that was refused because Kubernetes cannot make it in place.
 func (o *applyOptions) showRefused(err error) {
 	var immutable *submit.ImmutableError
 	if errors.As(err, &immutable) {

@@ -68,7 +68,7 @@ func (o *attachOptions) say(format string, args ...any) {
 	o.factory.IO.tell(format, args...)
 }
 
-// greet tells who types that they can: a prompt that was there before is not drawn again by every shell.
+// greet tells the user that they can type: not every shell redraws a prompt that was printed before the connection.
 func (c *connection) greet() {
 	if c.tty && c.factory.IO.InIsTerminal {
 		c.factory.IO.tell("Connected to pod %s. Without a prompt, press Enter", c.where.pod)

@@ -7,20 +7,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// change is what became of one thing, for programs.
+// change is the outcome for one object, for programs.
 type change struct {
 	Kind      string        `json:"kind"`
 	Name      string        `json:"name"`
 	Namespace string        `json:"namespace,omitempty"`
 	Action    submit.Action `json:"action"`
-	// Digest names an object that was made as others may have written it, or would be, and Object is that.
+	// Digest identifies an object that was (or would be) created from content that others may have written. Object is that object.
 	Digest string         `json:"digest,omitempty"`
 	Object map[string]any `json:"object,omitempty"`
-	// text is what people read instead of the action, nothing for the action itself.
+	// text is shown to people instead of the action; if empty, the action itself is shown.
 	text phrase.Text
 }
 
-// actionText is an action in a word for people.
+// actionText describes an action in one word for people.
 func actionText(action submit.Action) phrase.Text {
 	switch action {
 	case submit.ActionCreated:
@@ -45,7 +45,7 @@ func actionText(action submit.Action) phrase.Text {
 	return phrase.Quote(string(action))
 }
 
-// doneText is the line for what was done to something, or would be.
+// doneText returns the line for what was done, or would be done, to an object.
 func doneText(name string, text phrase.Text, dryRun string) phrase.Text {
 	out := phrase.Of("%s %s", name, text)
 	switch dryRun {
@@ -65,7 +65,7 @@ func changeOf(result submit.Result) change {
 	return out
 }
 
-// changes prints what became of things: a line for each as soon as it is known, or all of them at the end.
+// changes prints the outcome of each object: one line each as soon as it is known, or all of them at the end.
 type changes struct {
 	io     IOStreams
 	output *output

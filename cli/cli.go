@@ -1,8 +1,8 @@
-// Package cli is gpuctl: a file a verb, such as get.go, with its parts beside it, such as get_jobs.go. A command is an options struct,
-// a constructor and a run function.
+// Package cli is gpuctl: one file per verb, such as get.go, with its parts beside it, such as get_jobs.go. A command is an options struct, a
+// constructor and a run function.
 //
-// Standard output is data, standard error is talk. Commands return errors; [Main] prints them and decides the exit
-// code, once. What a command shows comes from pkg/inventory, what it writes goes through pkg/submit.
+// Standard output is data, standard error is for messages. Commands return errors; [Main] prints them and decides the exit code, once. What a command
+// shows comes from pkg/inventory; what it writes goes through pkg/submit.
 package cli
 
 import (
@@ -28,7 +28,7 @@ func Main(args []string, streams IOStreams) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 
-	klog.SetLogger(logr.Discard()) // what a user must know comes back as an error
+	klog.SetLogger(logr.Discard()) // what a user must know is returned as an error
 	klog.SetOutput(io.Discard)
 	ctrllog.SetLogger(logr.Discard())
 	return Run(ctx, NewFactory(streams), args)
@@ -46,8 +46,7 @@ func Run(ctx context.Context, f *Factory, args []string) int {
 	return exitCode(err)
 }
 
-// splitTypes reads kubectl's TYPE/NAME after get and describe: "get pool/a pool/b" is "get pool a b". Kinds of jobs are
-// types, too.
+// splitTypes reads kubectl's TYPE/NAME after get and describe: "get pool/a pool/b" is "get pool a b". Kinds of jobs count as types as well.
 func splitTypes(root *cobra.Command, args []string) []string {
 	at := slices.IndexFunc(args, func(arg string) bool {
 		return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == arg || c.HasAlias(arg) })
@@ -77,12 +76,12 @@ func splitTypes(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// typeWords are what may stand before the slash.
+// typeWords are the words allowed before the slash.
 var typeWords = []string{
 	"job", "jobs", "pool", "pools", "node", "nodes", "quota", "quotas", "gpuquota", "gpuquotas", "namespace", "namespaces", "ns", "reservation", "reservations",
 }
 
-// programName is what the user typed: gpuctl, or kubectl gpu when kubectl runs us as its plugin.
+// programName returns what the user typed: gpuctl, or kubectl gpu when kubectl runs gpuctl as its plugin.
 func programName(path string) string {
 	if name := strings.TrimSuffix(filepath.Base(path), ".exe"); name == "kubectl-gpu" {
 		return "kubectl gpu"

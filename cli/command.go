@@ -2,5 +2,5 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// Command returns gpuctl itself, for what is written about it from outside, such as its pages for man.
+// Command returns gpuctl's root command, for tools that document it, such as the generator of its man pages.
 func Command(streams IOStreams) *cobra.Command { return newRootCmd(NewFactory(streams), "gpuctl") }

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// completeFields completes the argument of explain: a kind with its fields, or a field of any kind, one section after the other.
+// completeFields completes the argument of explain: a kind with its fields, or a field of any kind, one section at a time.
 func completeFields(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -28,7 +28,7 @@ func completeFields(_ *cobra.Command, args []string, typed string) ([]cobra.Comp
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeSets completes FIELD=VALUE, the fields of jobs of some kinds below a prefix that is not typed, such as "resources.".
+// completeSets completes FIELD=VALUE for the fields of some kinds of jobs below a prefix that the user does not type, such as "resources.".
 func completeSets(prefix string, kinds ...workload.Kind) completer {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if field, _, ok := strings.Cut(typed, "="); ok {
@@ -52,7 +52,7 @@ func completeSets(prefix string, kinds ...workload.Kind) completer {
 	}
 }
 
-// fieldsBelow are the fields that a path may go on with, sections with a dot behind them.
+// fieldsBelow returns the fields that can continue a path. Sections end with a dot.
 func fieldsBelow(typed string) (out []cobra.Completion) {
 	parent := typed[:max(strings.LastIndexByte(typed, '.'), 0)]
 	lookup := parent
@@ -82,12 +82,12 @@ func fieldsBelow(typed string) (out []cobra.Completion) {
 	return out
 }
 
-// matching are the completions that begin with what is typed.
+// matching returns the completions that begin with what is typed.
 func matching(all []cobra.Completion, typed string) []cobra.Completion {
 	return slices.DeleteFunc(slices.Clone(all), func(one cobra.Completion) bool { return !strings.HasPrefix(one, typed) })
 }
 
-// completeAfterJobs completes the names of jobs, and behind the first of them FIELD=VALUE of their resources, too.
+// completeAfterJobs completes job names; after the first job it also completes FIELD=VALUE of their resources.
 func completeAfterJobs(f *Factory) completer {
 	jobs, sets := completeJobs(f), completeSets(sectionResources, jobsOnly()...)
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -98,7 +98,7 @@ func completeAfterJobs(f *Factory) completer {
 	}
 }
 
-// completeTargets completes what delete takes: the names of jobs, or a class and names of it.
+// completeTargets completes the arguments of delete: job names, or a class and names of that class.
 func completeTargets(f *Factory) completer {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -123,7 +123,7 @@ func completeTargets(f *Factory) completer {
 	}
 }
 
-// jobsOnly are the kinds of jobs.
+// jobsOnly returns the kinds that are jobs.
 func jobsOnly() []workload.Kind {
 	return slices.DeleteFunc(slices.Clone(workload.Kinds), func(kind workload.Kind) bool { return !kind.IsJob() })
 }

@@ -43,10 +43,11 @@ func newCompletionCmd(f *Factory) *cobra.Command {
 	}
 }
 
-// bashWords is what cobra's script takes from the package bash-completion, which many machines lack: the words before the cursor.
+// bashWords is the call in cobra's script that needs the package bash-completion, which many machines lack: it collects the words before the
+// cursor.
 const bashWords = `_get_comp_words_by_ref "$@" cur prev words cword`
 
-// ownBashWords does it where that package is not there: words are what stands between blanks, so that = and : part none.
+// ownBashWords does the same without that package: words are separated by blanks, so that = and : do not split them.
 const ownBashWords = `if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
         ` + bashWords + `
         return
@@ -69,7 +70,7 @@ func completeInBash(root *cobra.Command, out io.Writer) error {
 	return err
 }
 
-// exactlyOne demands one argument, and says what it is.
+// exactlyOne requires one argument, and says what it is.
 func exactlyOne(what phrase.Text) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -86,12 +87,12 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// patience is how long a shell is kept waiting for names.
+// patience is how long a shell waits for names.
 const patience = 2 * time.Second
 
 type completer = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// completeNames completes with the names that list reads from the cluster; without a cluster there are none.
+// completeNames completes with the names that list reads from the cluster. Without a cluster it completes nothing.
 func completeNames(f *Factory, list func(context.Context, *inventory.Reader) ([]string, error)) completer {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		reader, err := f.reader()

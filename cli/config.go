@@ -22,11 +22,11 @@ import (
 
 // userConfig is the configuration file of gpuctl.
 type userConfig struct {
-	// Namespace is that of jobs where -n names none.
+	// Namespace is the namespace of jobs if -n is not given.
 	Namespace string `json:"namespace,omitempty"`
-	// Image is what gpuctl run runs where --image names none.
+	// Image is the image of gpuctl run if --image is not given.
 	Image string `json:"image,omitempty"`
-	// Pool and Preset are those of gpuctl run; see [runOptions.usual].
+	// Pool and Preset are the defaults of gpuctl run; see [runOptions.fillDefaults].
 	Pool   string `json:"pool,omitempty"`
 	Preset string `json:"preset,omitempty"`
 	// Lang is the same as the flag --lang.
@@ -95,7 +95,7 @@ func findSetting(key string) (setting, error) {
 	return setting{}, usagef("there is no setting %q%s: the settings are %s", key, spelling.DidYouMean(key, keys), strings.Join(keys, ", "))
 }
 
-// userConfigPath is where the configuration file is, "" where the user has no home directory.
+// userConfigPath returns the path of the configuration file, or "" if the user has no home directory.
 func userConfigPath() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -104,13 +104,13 @@ func userConfigPath() string {
 	return filepath.Join(dir, "gpuctl", "config.yaml")
 }
 
-// readUserConfig reads the configuration file; one that is not there is empty.
+// readUserConfig reads the configuration file. A missing file is empty.
 func readUserConfig() (userConfig, error) {
 	config, _, err := loadUserConfig(userConfigPath())
 	return config, err
 }
 
-// loadUserConfig reads a configuration file, also as it is written.
+// loadUserConfig reads a configuration file, and also returns its raw content.
 func loadUserConfig(path string) (userConfig, []byte, error) {
 	data, err := os.ReadFile(path)
 	if path == "" || errors.Is(err, fs.ErrNotExist) {
@@ -197,8 +197,8 @@ func viewConfig(f *Factory) error {
 	return nil
 }
 
-// changeConfig sets a setting, or takes it away where the value is empty. What else the file holds, comments as well,
-// stays; a file that cannot be read is not written.
+// changeConfig sets a setting, or removes it if the value is empty. The rest of the file, including comments, is preserved. A file that cannot be
+// read is not written.
 func changeConfig(f *Factory, key, value string) error {
 	s, err := findSetting(key)
 	if err != nil {
@@ -228,11 +228,11 @@ func changeConfig(f *Factory, key, value string) error {
 		f.IO.say("%s is not set now", key)
 		return nil
 	}
-	f.IO.say("%[1]s is %[2]s", key, value) // a job that is in a state is said otherwise
+	f.IO.say("%[1]s is %[2]s", key, value) // the indexed verb keeps this text apart from the one for the state of a job
 	return nil
 }
 
-// withSetting returns a configuration file with one setting changed, or without it where the value is empty.
+// withSetting returns a configuration file with one setting changed, or without that setting if the value is empty.
 func withSetting(data []byte, key, value string) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(data, &document); err != nil {
@@ -267,7 +267,7 @@ func withSetting(data []byte, key, value string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writeWhole replaces a file in one step, so that one who reads it meanwhile sees the old or the new one.
+// writeWhole replaces a file atomically: a concurrent reader sees either the old or the new content.
 func writeWhole(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return phrase.Errorf("writing %s: %w", path, err)

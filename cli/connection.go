@@ -19,30 +19,30 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// connection is one to the program of a container that runs: not to another one beside it, as those of exec are.
+// connection is a connection to the main program of a running container, unlike exec, which starts another program beside it.
 type connection struct {
 	podTarget
 	client kubernetes.Interface
 	job    string
 	where  place
-	// uid and restarts tell this run of the program from those before and after it.
+	// uid and restarts distinguish this run of the program from earlier and later ones.
 	uid      types.UID
 	restarts int32
 	// stdin says that the program takes input, and tty that it has a terminal.
 	stdin, tty bool
-	// patience is how long the cluster may take to say how a program ended.
+	// patience is how long the cluster may take to report how a program ended.
 	patience time.Duration
-	// caughtUp is how much was printed of what the program wrote before the connection, negative where that was not asked for.
+	// caughtUp is the number of bytes printed of what the program wrote before the connection; negative if that output was not requested.
 	caughtUp int64
-	// silent says that nothing came over the connection.
+	// silent says that nothing arrived over the connection.
 	silent bool
 }
 
 const (
-	// endPatience is more than a kubelet takes to report that a container has ended.
+	// endPatience is longer than a kubelet takes to report that a container has ended.
 	endPatience = 10 * time.Second
 	endPoll     = 250 * time.Millisecond
-	// catchUpLimit is how much is printed of what a program wrote before somebody was connected.
+	// catchUpLimit is the most that is printed of what a program wrote before the connection.
 	catchUpLimit = 1 << 20
 )
 
@@ -62,7 +62,7 @@ func (t *podTarget) connect(ctx context.Context, client kubernetes.Interface, jo
 	return c, nil
 }
 
-// status is what a pod says of the container; it is zero where that was not started.
+// status returns the container's status in the pod. It is zero if the container was not started.
 func (c *connection) status(pod *corev1.Pod) corev1.ContainerStatus {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if status.Name == c.where.container {
@@ -72,8 +72,8 @@ func (c *connection) status(pod *corev1.Pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// run passes on what the program prints and the user types, until the program or the connection ends. It returns how the
-// program ended, as [endedWith] does, or a [lostError] when it may go on.
+// run relays the program's output and the user's input until the program or the connection ends. It returns how the program ended, as
+// [commandOutcome] does, or a [connectionLostError] if the program may still run.
 func (c *connection) run(ctx context.Context) error {
 	err := c.pass(ctx)
 	switch {
@@ -86,12 +86,12 @@ func (c *connection) run(ctx context.Context) error {
 	}
 	err = c.outcome(ctx, err)
 	if c.silent && c.caughtUp >= 0 && !isA[*lostError](err) && ctx.Err() == nil {
-		return cmp.Or(c.catchUp(ctx), err) // it was done before the connection was there
+		return cmp.Or(c.catchUp(ctx), err) // it ended before the connection was established
 	}
 	return err
 }
 
-// errNobodyReads says that what a program prints cannot be passed on, as whoever read it has gone.
+// errNobodyReads says that the program's output cannot be passed on because the reader has closed the stream.
 var errNobodyReads = phrase.Errorf("nobody reads any more what the program prints")
 
 func (c *connection) pass(ctx context.Context) error {
@@ -124,11 +124,11 @@ func (c *connection) pass(ctx context.Context) error {
 	return err
 }
 
-// gate is a stream that can be closed: client-go goes on copying for a moment after a connection was given up, and what is
-// said then must stand alone. Closing waits for no write: whoever reads may not.
+// gate is a stream that can be closed. client-go continues to copy for a moment after a connection is abandoned, and that output must not
+// mix with what is printed next. Closing does not wait for a write, which may block on the reader.
 type gate struct {
 	out io.Writer
-	// end gives the connection up when nobody reads.
+	// end cancels the connection when the reader has closed the stream.
 	end          context.CancelCauseFunc
 	used, closed atomic.Bool
 }
@@ -143,13 +143,13 @@ func (g *gate) Write(data []byte) (int, error) {
 	if err != nil {
 		g.end(errNobodyReads)
 	}
-	return n, err //nolint:wrapcheck // it is the writer's
+	return n, err //nolint:wrapcheck // the writer's own error
 }
 
 func (g *gate) close() { g.closed.Store(true) }
 
-// outcome finds out what has become of the program when the connection to it has ended, which may be before the cluster
-// knows. The stream itself does not tell: it ends alike with the program and with the network.
+// outcome finds out how the program ended after the connection has ended, possibly before the cluster knows. The stream does not tell: it ends
+// in the same way whether the program or the network failed.
 func (c *connection) outcome(ctx context.Context, cause error) error {
 	stop := startProgress(c.factory.IO, phrase.Of("Waiting to hear how it ended"))
 	defer stop()
@@ -178,8 +178,8 @@ func (c *connection) outcome(ctx context.Context, cause error) error {
 	}
 }
 
-// look asks whether the run of the program is over, and how it ended: an error that says so, nil if well. Unless it is
-// over, the error is why nobody knows.
+// look checks whether the run of the program is over, and returns how it ended: an error that says so, or nil on success. If the run is not
+// over, the error says why its state is unknown.
 func (c *connection) look(ctx context.Context) (over bool, err error) {
 	pod, err := c.client.CoreV1().Pods(c.where.namespace).Get(ctx, c.where.pod, metav1.GetOptions{})
 	switch {
@@ -208,8 +208,8 @@ func (c *connection) look(ctx context.Context) (over bool, err error) {
 	return true, endedWith(int(ended.ExitCode))
 }
 
-// catchUp prints what the program wrote before the connection, less what it has printed of that before. There may be nothing yet,
-// and to go on matters more. The error is that nobody reads it.
+// catchUp prints what the program wrote before the connection, minus what was already printed. There may be nothing yet, and failing to
+// read it does not stop the connection. The error says that the reader has closed the stream.
 func (c *connection) catchUp(ctx context.Context) error {
 	c.caughtUp = max(0, c.caughtUp)
 	limit := c.caughtUp + catchUpLimit
@@ -222,7 +222,7 @@ func (c *connection) catchUp(ctx context.Context) error {
 	out := &gate{out: behind(c.factory.IO.Out), end: end}
 	defer out.close()
 	go func() {
-		defer output.Close() //nolint:errcheck // it was only read
+		defer output.Close() //nolint:errcheck // opened for reading only
 		defer end(nil)
 		if _, err := io.CopyN(io.Discard, output, c.caughtUp); err != nil {
 			return

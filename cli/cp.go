@@ -45,13 +45,13 @@ func newCpCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// remotePath reads JOB:PATH. What no job can be called is a local path.
+// remotePath parses JOB:PATH. If JOB is not a valid job name, the text is a local path.
 func remotePath(text string) (job, file string, ok bool) {
 	job, file, ok = strings.Cut(text, ":")
 	return job, file, ok && len(validation.IsDNS1123Label(job)) == 0
 }
 
-// tarDir is a directory as tar takes it.
+// tarDir returns a directory in the form that tar takes.
 func tarDir(dir string) string { return path.Clean(cmp.Or(dir, ".")) }
 
 func runCp(ctx context.Context, o *cpOptions, from, to string) error {
@@ -76,7 +76,7 @@ func runCp(ctx context.Context, o *cpOptions, from, to string) error {
 // copying is what to copy, and where to.
 type copying struct{ from, to string }
 
-// upload packs what is local, and has the container's tar unpack it.
+// upload packs a local path and lets the container's tar unpack it.
 func (o *cpOptions) upload(ctx context.Context, client kubernetes.Interface, job string, c copying) error {
 	if _, err := os.Stat(c.from); err != nil {
 		return usagef("reading what to copy: %w", err)
@@ -117,7 +117,7 @@ func (o *cpOptions) upload(ctx context.Context, client kubernetes.Interface, job
 	return group.Wait()
 }
 
-// download has the container's tar pack, and unpacks here.
+// download lets the container's tar pack, and unpacks locally.
 func (o *cpOptions) download(ctx context.Context, client kubernetes.Interface, job string, c copying) error {
 	where, err := o.find(ctx, client, job)
 	if err != nil {
@@ -144,12 +144,12 @@ func (o *cpOptions) download(ctx context.Context, client kubernetes.Interface, j
 		return nil
 	})
 	if err := group.Wait(); err != nil {
-		return err // what tar says of itself explains what it sent
+		return err // tar's own message explains what it sent
 	}
 	return unpacked
 }
 
-// run runs a command of the copy, and says what it wrote to stderr if it fails.
+// run runs a command of the copy. If it fails, the error includes what the command wrote to stderr.
 func (o *cpOptions) run(ctx context.Context, client kubernetes.Interface, where place, c remoteCommand) error {
 	var complaint bytes.Buffer
 	c.errOut = &complaint
@@ -157,7 +157,7 @@ func (o *cpOptions) run(ctx context.Context, client kubernetes.Interface, where 
 	text := strings.TrimSpace(complaint.String())
 	var ended *outcomeError
 	switch {
-	case errors.As(err, &ended): // that is the code of one of our programs, not of the user's
+	case errors.As(err, &ended): // the exit code is from one of our helper commands, not from the user's program
 		why := phrase.Of("it does not say why")
 		if text != "" {
 			why = phrase.Quote(text)

@@ -13,11 +13,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// tarRecord is what tar reads at a time: with a whole number of them it ends when the archive does, and need not be
-// told that nothing follows.
+// tarRecord is the size of tar's records. If an archive is a whole number of records, tar ends with the archive and needs no end of input.
 const tarRecord = 20 * 512
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct {
 	out     io.Writer
 	written int64
@@ -29,7 +28,7 @@ func (c *counter) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// pack writes a local file or directory as a tar archive, in which it is called name. It returns what is neither.
+// pack writes a local file or directory as a tar archive under the given name. It returns the paths that are neither files nor directories.
 func pack(out io.Writer, from, name string) (left []string, err error) {
 	counted := &counter{out: out}
 	archive := tar.NewWriter(counted)
@@ -38,7 +37,7 @@ func pack(out io.Writer, from, name string) (left []string, err error) {
 			return err
 		}
 		info, err := entry.Info()
-		if err == nil && file == from { // what was named is followed, as cp does
+		if err == nil && file == from { // a link on the command line is followed, as cp does
 			info, err = os.Stat(file)
 		}
 		if err != nil {
@@ -72,7 +71,7 @@ func packOne(archive *tar.Writer, file string, info fs.FileInfo, name string) er
 		return err
 	}
 	header.Name = name
-	header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", "" // the container has users of its own
+	header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", "" // the container has its own users
 	if err := archive.WriteHeader(header); err != nil || info.IsDir() {
 		return err
 	}
@@ -84,15 +83,15 @@ func packOne(archive *tar.Writer, file string, info fs.FileInfo, name string) er
 	return errors.Join(err, content.Close())
 }
 
-// unpack reads a tar archive of which base is the root, and writes it as target. Nothing is ever written outside of
-// the target, whatever the archive says. It returns what is neither a file nor a directory.
+// unpack reads a tar archive whose root is base, and writes it as target. It never writes outside the target, whatever the archive contains. It
+// returns the entries that are neither files nor directories.
 func unpack(in io.Reader, base, target string) (left []string, err error) {
 	parent, name := filepath.Split(filepath.Clean(target))
 	root, err := os.OpenRoot(filepath.Clean(parent))
 	if err != nil {
 		return nil, usagef("opening where to copy to: %w", err)
 	}
-	defer root.Close() //nolint:errcheck // it was only a handle on a directory
+	defer root.Close() //nolint:errcheck // only a directory handle
 	archive := tar.NewReader(in)
 	for found := false; ; found = true {
 		header, err := archive.Next()

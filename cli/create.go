@@ -20,7 +20,7 @@ type createOptions struct {
 	manifests
 	dryRun string
 	force  bool
-	// overwrite changes GPU types that nodes of pools have.
+	// overwrite changes GPU types that nodes of pools already have.
 	overwrite bool
 	// requireFit refuses jobs that no node could ever hold.
 	requireFit bool
@@ -70,7 +70,7 @@ func runCreate(ctx context.Context, o *createOptions) error {
 	return o.create(ctx, creations)
 }
 
-// create creates what the documents became, as the flags say.
+// create creates the objects of the documents, as the flags say.
 func (o *createOptions) create(ctx context.Context, creations []creation) error {
 	stay, err := o.stay.wanted(o.dryRun, len(jobsOf(creations)))
 	if err != nil {
@@ -92,7 +92,7 @@ func (o *createOptions) create(ctx context.Context, creations []creation) error 
 	return o.stay.stay(ctx, o.factory, creations)
 }
 
-// check asks the cluster whether the jobs can ever run, before any is created.
+// check checks against the cluster whether the jobs can ever run, before any is created.
 func (o *createOptions) check(ctx context.Context, creations []creation) error {
 	if err := o.checkFit(ctx, creations, o.requireFit); err != nil {
 		return err
@@ -103,8 +103,8 @@ func (o *createOptions) check(ctx context.Context, creations []creation) error {
 	return o.checkDependencies(ctx, creations)
 }
 
-// createAll creates one document after the other. One that fails does not keep the others back, unless the reason is
-// the connection or the user; the exit code is that of the first failure.
+// createAll creates the documents one by one. A failure does not stop the others, unless the cluster is unreachable or the user interrupted. The exit
+// code is that of the first failure.
 func (o *createOptions) createAll(ctx context.Context, writer *submit.Client, creations []creation) error {
 	var created []creation
 	failed := failures{factory: o.factory}
@@ -155,7 +155,7 @@ func (o *createOptions) createOne(ctx context.Context, writer *submit.Client, c 
 	return writer.Create(ctx, c.objects)
 }
 
-// requireAdmission refuses a job whose pods the API server would refuse, for another reason than that a quota is in use.
+// requireAdmission refuses a job whose pods the API server would refuse for a reason other than a quota that is currently used up.
 func (o *createOptions) requireAdmission(ctx context.Context, writer *submit.Client, c creation) error {
 	verdict, err := writer.Admit(ctx, c.objects)
 	if err != nil {
@@ -164,12 +164,12 @@ func (o *createOptions) requireAdmission(ctx context.Context, writer *submit.Cli
 	o.note(c, verdict.Unasked)
 	var short *submit.QuotaError
 	if errors.As(verdict.Refused, &short) && !short.Excess.Never {
-		return nil // there was a warning, and the quota may have room soon
+		return nil // the user was warned, and the quota may have room soon
 	}
 	return verdict.Refused
 }
 
-// note tells what could not be asked of the API server.
+// note reports what the API server could not be asked.
 func (o *createOptions) note(c creation, unasked []phrase.Text) {
 	for _, sentence := range unasked {
 		o.factory.IO.tell("%snote: %s", c.at(), sentence.In(o.factory.language()))
@@ -205,7 +205,7 @@ type kubernetesList struct {
 	Items      []client.Object `json:"items"`
 }
 
-// line says what was created: with -o name, which is for programs, its name alone.
+// line says what was created. With -o name, which is for programs, it is the name alone.
 func (o *createOptions) line(c creation) string {
 	if o.output.format == outputName {
 		return c.String()
@@ -213,7 +213,7 @@ func (o *createOptions) line(c creation) string {
 	return doneText(c.String(), phrase.Of("created"), o.dryRun).In(o.factory.language())
 }
 
-// hint tells what to type next.
+// hint suggests the next command.
 func (o *createOptions) hint(created []creation) {
 	if o.dryRun != dryRunNone || len(created) == 0 || o.output.format != "" || o.stay.wait || o.stay.attach {
 		return
@@ -237,7 +237,7 @@ func (o *createOptions) hint(created []creation) {
 	o.factory.IO.tell("See how it goes: %s", command)
 }
 
-// noteTo prints notes of a document.
+// noteTo returns a function that prints notes about a document.
 func (c *creation) noteTo(io IOStreams) func(sentence phrase.Text) {
 	return func(sentence phrase.Text) { io.tell("%snote: %s", c.at(), sentence) }
 }

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// stayOptions say what create does after it has created.
+// stayOptions say what create does after it has created the objects.
 type stayOptions struct {
 	wait, attach bool
 	waiter       waiter
@@ -22,7 +22,7 @@ func (o *stayOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.waiter.timeout, "timeout", 0, "How long to wait, such as 30m; 0 means no limit")
 }
 
-// wanted reports whether create is to stay, and refuses what cannot be waited for.
+// wanted reports whether create waits, and refuses combinations that cannot be waited for.
 func (o *stayOptions) wanted(dryRun string, jobs int) (bool, error) {
 	switch {
 	case !o.wait && !o.attach && o.waiter.timeout == 0:
@@ -37,12 +37,12 @@ func (o *stayOptions) wanted(dryRun string, jobs int) (bool, error) {
 	return true, nil
 }
 
-// jobsOf leaves out what is no job.
+// jobsOf returns the creations that are jobs.
 func jobsOf(creations []creation) []creation {
 	return slices.DeleteFunc(slices.Clone(creations), func(c creation) bool { return c.Job == nil })
 }
 
-// stay waits for jobs that were created, and with --attach prints the output of the one.
+// stay waits for the created jobs. With --attach it prints the output of the one job.
 func (o *stayOptions) stay(ctx context.Context, f *Factory, created []creation) error {
 	byNamespace := map[string][]string{}
 	var namespaces []string
@@ -77,7 +77,7 @@ func (o *stayOptions) stayWith(ctx context.Context, f *Factory, namespace string
 	return err
 }
 
-// attachTo waits until the job has started, for as long as --timeout says, and prints its output until it ends.
+// attachTo waits until the job has started, for at most --timeout, and prints its output until it ends.
 func (o *stayOptions) attachTo(ctx context.Context, f *Factory, namespace, job string) error {
 	w := &waiter{factory: f, namespace: namespace, names: []string{job}, goal: goalRunning, timeout: o.waiter.timeout}
 	w.reached = func(string, string) {}

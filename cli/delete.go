@@ -18,7 +18,7 @@ type deleteOptions struct {
 	changes
 	factory *Factory
 	files   []string
-	// selector and all choose jobs of the namespace; kind restricts both.
+	// selector and all select jobs of the namespace; kind restricts both.
 	selector, kind string
 	all            bool
 
@@ -103,7 +103,7 @@ func runDelete(ctx context.Context, o *deleteOptions, args []string) error {
 	return failed.err()
 }
 
-// confirm asks about what takes more along than was named.
+// confirm asks for confirmation if the command deletes more than the named objects.
 func (o *deleteOptions) confirm(ctx context.Context, writer *submit.Client, targets []target) error {
 	if err := o.confirmPools(ctx, writer, targets); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (o *deleteOptions) confirm(ctx context.Context, writer *submit.Client, targ
 	return confirm(o.factory.IO, what, o.yes || o.force)
 }
 
-// checkNamespaces refuses namespaces that cannot be deleted, so that nobody is asked whether they shall be.
+// checkNamespaces refuses namespaces that cannot be deleted, before the user is asked for confirmation.
 func (o *deleteOptions) checkNamespaces(ctx context.Context, writer *submit.Client, targets []target) error {
 	for _, t := range targets {
 		if t.class != classNamespace {
@@ -135,12 +135,12 @@ func (o *deleteOptions) checkNamespaces(ctx context.Context, writer *submit.Clie
 	return nil
 }
 
-// deleted notes what is gone.
+// deleted records a deleted object.
 func (o *deleteOptions) deleted(kind, namespace, name string) {
 	o.add(change{Kind: kind, Namespace: namespace, Name: name, Action: submit.ActionDeleted})
 }
 
-// dangerous says what must be confirmed, nothing if it says nothing: what takes more along than was named.
+// dangerous returns what the user must confirm because it deletes more than the named objects, or nothing.
 func (o *deleteOptions) dangerous(targets []target) phrase.Text {
 	var namespaces, quotas []string
 	for _, t := range targets {
@@ -162,7 +162,7 @@ func (o *deleteOptions) dangerous(targets []target) phrase.Text {
 	return nil
 }
 
-// mostNames is how many names a question tells before it says how many more there are.
+// mostNames is the maximum number of names in a question.
 const mostNames = 10
 
 func someNames(targets []target) phrase.Text {
@@ -231,7 +231,7 @@ func (o *deleteOptions) deleteQuota(ctx context.Context, writer *submit.Client, 
 	return nil
 }
 
-// namespaceGone notes that a namespace is deleted, once all that was in it is gone if that is waited for.
+// namespaceGone records that a namespace is deleted. With --wait it first waits until the namespace is gone.
 func (o *deleteOptions) namespaceGone(ctx context.Context, writer *submit.Client, name string) error {
 	if o.wait {
 		stop := startProgress(o.factory.IO, phrase.Of("Waiting for namespace %s to go", name))

@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// checkThere refuses to delete anything when one of several things named on the command line is not there: it may be
-// misspelt, or no name at all, such as pods in "delete pods etl".
+// checkThere refuses to delete anything if one of several named objects does not exist: the name may be misspelt, or may not be a name at all,
+// such as pods in "delete pods etl".
 func (o *deleteOptions) checkThere(ctx context.Context, writer *submit.Client, targets []target, args []string) error {
 	if len(args) < 2 || len(targets) < 2 || o.missing || len(o.files) > 0 {
 		return nil
@@ -38,7 +38,7 @@ func (o *deleteOptions) checkThere(ctx context.Context, writer *submit.Client, t
 	return missing.err()
 }
 
-// there is the error that a thing to delete is not there, nil if it is.
+// there returns an error if an object to delete does not exist, and nil if it does.
 func (o *deleteOptions) there(ctx context.Context, writer *submit.Client, t target) error {
 	switch t.class {
 	case classPool:
@@ -69,8 +69,7 @@ func (o *deleteOptions) there(ctx context.Context, writer *submit.Client, t targ
 	return writer.Exists(ctx, t.Ref)
 }
 
-// notAClass explains a first word that is no job, and looks like what kubectl would delete, or like a class misspelt;
-// nil if it looks like neither.
+// notAClass explains a first word that is not a job but looks like a kubectl resource or a misspelt class; nil if it looks like neither.
 func notAClass(word string, rest []string) error {
 	job := "gpuctl delete job " + strings.Join(rest, " ")
 	switch strings.ToLower(word) {

@@ -13,7 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// confirmPools names the nodes that pools lose, and asks about it who can answer. A script goes on: nodes are labelled again.
+// confirmPools names the nodes that pools lose, and asks for confirmation if a person can answer. A script continues: nodes can be labelled again.
 func (o *deleteOptions) confirmPools(ctx context.Context, writer *submit.Client, targets []target) error {
 	var lose phrase.Text
 	var nodes []corev1.Node
@@ -62,7 +62,7 @@ func (o *deleteOptions) deletePool(ctx context.Context, writer *submit.Client, t
 	return nil
 }
 
-// checkUnused refuses to delete a pool under the jobs that wait or run in it: they would never be placed again.
+// checkUnused refuses to delete a pool while jobs wait or run in it: they would never be placed again.
 func (o *deleteOptions) checkUnused(ctx context.Context, name string) error {
 	if o.force {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// class is what a thing to delete is.
+// class is the class of an object to delete.
 type class string
 
 const (
@@ -22,7 +22,7 @@ const (
 	classReservation class = "reservation"
 )
 
-// classes are the words by which arguments name a class.
+// classes maps the words of arguments to classes.
 var classes = map[string]class{
 	"job": classJob, "jobs": classJob,
 	"pool": classPool, "pools": classPool,
@@ -31,16 +31,16 @@ var classes = map[string]class{
 	"namespace": classNamespace, "namespaces": classNamespace, "ns": classNamespace,
 }
 
-// target is one thing to delete.
+// target is one object to delete.
 type target struct {
 	class class
-	// memberless says that it is a pool whose file names no nodes. Such a pool need not be there: it is only its nodes.
+	// memberless says that the target is a pool whose file names no nodes. Such a pool need not exist: a pool consists only of its nodes.
 	memberless bool
-	// Ref has a namespace and a kind only if it is a job's.
+	// Ref has a namespace and a kind only if the target is a job.
 	submit.Ref
 }
 
-// targets reads what to delete from the arguments, from the files, or from the cluster.
+// targets reads the objects to delete from the arguments, the files, or the cluster.
 func (o *deleteOptions) targets(ctx context.Context, args []string) ([]target, error) {
 	byLabel := o.selector != "" || o.all
 	if len(args) == 1 && byLabel && classes[args[0]] == classJob {
@@ -127,7 +127,7 @@ func (o *deleteOptions) targetsOfFiles() ([]target, error) {
 	return out, nil
 }
 
-// targetsOfCluster finds the jobs of the namespace that the flags choose.
+// targetsOfCluster finds the jobs of the namespace that the flags select.
 func (o *deleteOptions) targetsOfCluster(ctx context.Context) ([]target, error) {
 	if err := checkKind(o.kind); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (o *deleteOptions) targetsOfCluster(ctx context.Context) ([]target, error) 
 	return out, nil
 }
 
-// broken are the jobs that were being made again when somebody was stopped: lists have them not, as they are not there.
+// broken returns the jobs whose replacement was interrupted. Lists do not contain them because they have no Job.
 func (o *deleteOptions) broken(ctx context.Context, namespace string) ([]submit.Ref, error) {
 	writer, err := o.factory.writer()
 	if err != nil {
@@ -176,7 +176,7 @@ func (o *deleteOptions) broken(ctx context.Context, namespace string) ([]submit.
 	return writer.AllBroken(ctx, namespace)
 }
 
-// checkKind refuses a word that is no kind of job; "" is any kind.
+// checkKind refuses an unknown kind of job; "" is any kind.
 func checkKind(kind string) error {
 	if kind == "" || slices.Contains(jobKinds(), kind) {
 		return nil

@@ -8,8 +8,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// checkDependencies tells, before anything is created, which jobs start after others that are not there: they may come. It
-// refuses jobs that would wait for each other.
+// checkDependencies reports, before anything is created, jobs that depend on jobs which do not exist yet. It refuses dependency cycles.
 func (m *manifests) checkDependencies(ctx context.Context, creations []creation) error {
 	if m.offline {
 		return nil
@@ -42,7 +41,7 @@ func (m *manifests) checkDependencies(ctx context.Context, creations []creation)
 	return nil
 }
 
-// judgeDependencies looks at the jobs of one namespace that wait for others.
+// judgeDependencies checks the jobs of one namespace that wait for others.
 func (m *manifests) judgeDependencies(creations, waiting []creation, there []inventory.Job) error {
 	waits, known, endless := map[string][]string{}, map[string]bool{}, map[string]string{}
 	var all []string
@@ -75,8 +74,8 @@ func (m *manifests) judgeDependencies(creations, waiting []creation, there []inv
 	return nil
 }
 
-// wouldWait returns the way by which a job of a namespace would wait for itself if it were to start after others, nil if there
-// is none. One that has started waits for nobody.
+// wouldWait returns the dependency cycle that a job of a namespace would have with other dependencies, or nil. A job that has started does not
+// wait.
 func wouldWait(name string, dependsOn []string, there []inventory.Job) []string {
 	waits := map[string][]string{}
 	for i := range there {

@@ -24,7 +24,7 @@ func newDescribeCmd(f *Factory) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return runDescribeJob(cmd.Context(), job, jobName(args[0])) // what is no kind is the name of a job
+				return runDescribeJob(cmd.Context(), job, jobName(args[0])) // a word that is not a kind is the name of a job
 			}
 			return needCommand(cmd, args)
 		},
@@ -36,14 +36,14 @@ func newDescribeCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// describeOutput is the flag -o of describe commands: text, unless it is for a program.
+// describeOutput adds the flag -o of describe commands: text by default, or a format for programs.
 func describeOutput(cmd *cobra.Command) *output {
 	o := newOutput("", outputJSON, outputYAML)
 	o.addTo(cmd)
 	return o
 }
 
-// fleet reads the nodes and pools, and returns the reader for what else there is to say of them.
+// fleet reads the nodes and pools, and returns the reader for further queries.
 func (f *Factory) fleet(ctx context.Context) (*inventory.Reader, inventory.Cluster, error) {
 	reader, err := f.reader()
 	if err != nil {
@@ -56,25 +56,25 @@ func (f *Factory) fleet(ctx context.Context) (*inventory.Reader, inventory.Clust
 // labelWidth is the column at which the values of a description begin.
 const labelWidth = 13
 
-// description writes sections of labelled lines. It leaves out what is empty.
+// description writes sections of labelled lines. It omits empty values.
 type description struct {
 	out   io.Writer
 	style tableStyle
-	// width is that of the terminal at which sentences are wrapped, 0 for none.
+	// width is the terminal width at which sentences are wrapped, 0 for none.
 	width int
-	// language is that of labels, headings, the heads of tables, and sentences.
+	// language is the language of labels, headings, table headers and sentences.
 	language phrase.Language
 }
 
 func newDescription(streams IOStreams) *description {
-	// Nothing is cut: a description is read, not scanned.
+	// Nothing is truncated: a description is read, not scanned.
 	language := streams.language()
 	return &description{out: streams.people(), style: tableStyle{color: streams.Color, language: language}, width: streams.Width, language: language}
 }
 
 func (d *description) line(label, value string) { d.painted(label, escaped(value)) }
 
-// painted is line for a value with our own colours in it. A value of several lines cannot pass for other labels.
+// painted is writeField for a value with colour codes of gpuctl. A value of several lines cannot pass for other labels.
 func (d *description) painted(label, value string) {
 	if value != "" {
 		value = strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", labelWidth))
@@ -84,12 +84,12 @@ func (d *description) painted(label, value string) {
 	}
 }
 
-// told is line for what is said in the language of the description.
+// told is writeField for a formatted text in the language of the description.
 func (d *description) told(label, format string, args ...any) {
 	d.line(label, phrase.Of(format, args...).In(d.language))
 }
 
-// sentence is line for a text that is wrapped at the width of the terminal.
+// sentence is writeField for a text that is wrapped at the width of the terminal.
 func (d *description) sentence(label, value string) {
 	if value == "" {
 		return
@@ -101,10 +101,10 @@ func (d *description) sentence(label, value string) {
 	d.line(label, wrap(value, width, 0))
 }
 
-// says is sentence for a text of ours.
+// says is writeWrappedField for a [phrase.Text].
 func (d *description) says(label string, text phrase.Text) { d.sentence(label, text.In(d.language)) }
 
-// lines writes a label with several values, one below the other.
+// lines writes a label with several values, one per line.
 func (d *description) lines(label string, values []string) {
 	if len(values) > 0 {
 		d.line(label, strings.Join(values, "\n"))
@@ -115,10 +115,10 @@ func (d *description) section(title string) {
 	fmt.Fprintf(d.out, "\n%s\n", phrase.Of("%s:", d.language.Words(title)).In(d.language))
 }
 
-// narrow keeps the tables that follow to the width of the terminal: long lists are scanned, not read.
+// narrow limits the following tables to the width of the terminal: long lists are scanned, not read.
 func (d *description) narrow() { d.style.width = max(d.width-len(indent), 0) }
 
-// describeRows writes a section with a table, nothing if there are no rows.
+// describeRows writes a section with a table, or nothing if there are no rows.
 func describeRows[T any](d *description, title string, rows []T, columns []column[T]) error {
 	if len(rows) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func describeRows[T any](d *description, title string, rows []T, columns []colum
 
 const indent = "  "
 
-// indented begins every line of a text with blanks.
+// indented indents every line of a text.
 type indented struct{ out io.Writer }
 
 func (w *indented) Write(text []byte) (int, error) {

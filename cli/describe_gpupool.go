@@ -13,7 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// describeDeclared writes what the GPUPool of a pool says.
+// describeDeclared writes the spec and status of a pool's GPUPool.
 func describeDeclared(d *description, declared *inventory.Declared, now time.Time) {
 	status := declared.Status
 	if declared.Stale() {
@@ -47,7 +47,7 @@ func describeDeclared(d *description, declared *inventory.Declared, now time.Tim
 	}
 }
 
-// protection is for how long the pods of a pool are not preempted, "" where nothing is said of it.
+// protection describes how long the pool's pods are protected from preemption, or "" if the pool does not specify it.
 func protection(defaults names.PoolDefaults) phrase.Text {
 	of := defaults.MinRuntimes()
 	switch {
@@ -62,7 +62,7 @@ func protection(defaults names.PoolDefaults) phrase.Text {
 	return nil
 }
 
-// politeness is how long the pods of a pool have to save their work before they are preempted, "" where nothing is said of it.
+// politeness describes how long the pool's pods have to save their work before they are preempted, or "" if the pool does not specify it.
 func politeness(defaults names.PoolDefaults) phrase.Text {
 	of := defaults.CheckpointGraces()
 	switch {
@@ -96,7 +96,7 @@ func pendingSentence(pending names.PendingDemand, now time.Time) phrase.Text {
 	return out
 }
 
-// conditionLabel is short enough for a label.
+// conditionLabel returns a condition type that is short enough for a label.
 func conditionLabel(kind string) string {
 	if kind == names.ConditionNodesAdmitted {
 		return "Admitted"
@@ -108,7 +108,7 @@ func conditionSentence(condition metav1.Condition, now time.Time) phrase.Text {
 	return phrase.Of("%s for %s: %s", condition.Status, age(now, condition.LastTransitionTime.Time), phrase.Written(condition.Message))
 }
 
-// adviceReasoning says what the advice was tried with.
+// adviceReasoning says which capacities were simulated for the advice.
 func adviceReasoning(advice *names.CapacityAdvice, now time.Time) phrase.Text {
 	var tried []phrase.Text
 	for _, option := range advice.Options {
@@ -124,7 +124,7 @@ func adviceReasoning(advice *names.CapacityAdvice, now time.Time) phrase.Text {
 	return out
 }
 
-// constraintLines are the constraints of a pool, a line each.
+// constraintLines returns the constraints of a pool, one per line.
 func constraintLines(c names.PoolConstraints) []phrase.Text {
 	var out []phrase.Text
 	add := func(text phrase.Text) { out = append(out, text) }
@@ -153,7 +153,7 @@ func constraintLines(c names.PoolConstraints) []phrase.Text {
 	return out
 }
 
-// onlyFor is who may use a pool, "" for everybody.
+// onlyFor says which jobs may use a pool, or "" for all jobs.
 func onlyFor(access names.PoolAccess) phrase.Text {
 	var out []phrase.Text
 	if len(access.Namespaces) > 0 {
@@ -165,7 +165,7 @@ func onlyFor(access names.PoolAccess) phrase.Text {
 	return phrase.Join(out, phrase.Of("; "))
 }
 
-// mustHave is what a pool must have to be available.
+// mustHave says what a pool must have to be available.
 func mustHave(c names.PoolConstraints) phrase.Text {
 	var out []phrase.Text
 	if c.MinHealthyNodes != nil {

@@ -87,7 +87,7 @@ func runDescribeJob(ctx context.Context, o *describeJobOptions, name string) err
 	return nil
 }
 
-// readSegments reads where the segments lie of those jobs that have any.
+// readSegments reads the placement of the segments of those jobs that have any.
 func readSegments(ctx context.Context, reader *inventory.Reader, details []inventory.JobDetail) error {
 	for i := range details {
 		asked := topologyIn(details[i].Submitted)
@@ -101,7 +101,7 @@ func readSegments(ctx context.Context, reader *inventory.Reader, details []inven
 	return nil
 }
 
-// describeGone shows what the ledger knows of a job that is not there.
+// describeGone shows what the ledger knows of a deleted job.
 func (o *describeJobOptions) describeGone(ctx context.Context, namespace, name string) error {
 	shown, err := o.factory.describeFinished(ctx, &o.ledger, o.output.format, namespace, name)
 	if err != nil {
@@ -113,7 +113,7 @@ func (o *describeJobOptions) describeGone(ctx context.Context, namespace, name s
 	return &inventory.NotFoundError{Namespace: namespace, Name: name}
 }
 
-// heedLeader says of jobs that wait for the scheduler when there is none.
+// heedLeader notes on jobs that wait for the scheduler that there is no leader.
 func heedLeader(ctx context.Context, reader *inventory.Reader, details []inventory.JobDetail, now time.Time) error {
 	if !slices.ContainsFunc(details, func(d inventory.JobDetail) bool { return d.AwaitsScheduler() }) {
 		return nil
@@ -163,7 +163,7 @@ func describeJob(d *description, job inventory.JobDetail, busy *ledger.Efficienc
 	return describeRows(d, "Events", job.Events, eventColumns(now))
 }
 
-// variablesIn are the variables of a container in a language: where those come from that have no value of their own.
+// variablesIn localizes the variables of a container: the sources of those that have no literal value.
 func variablesIn(env []string, language phrase.Language) []string {
 	out := slices.Clone(env)
 	for i, variable := range env {
@@ -192,7 +192,7 @@ func resourceLabel(name string) string {
 	return name
 }
 
-// describeJobState is who the job is and how it fares.
+// describeJobState writes the identity and the state of the job.
 func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	d.line("Name", job.Name)
 	d.line("Namespace", job.Namespace)
@@ -205,7 +205,7 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	}
 	d.painted("Status", phrase.Of("%s, %d of %d pods ready", status, job.Ready, job.Desired).In(d.language))
 	describeArray(d, job.Array)
-	if len(job.WaitsFor) > 0 { // one that was let go by hand starts for itself
+	if len(job.WaitsFor) > 0 { // a job that was released by hand starts on its own
 		d.says("Starts when", inventory.Ending(job.DependsOn, job.After))
 	}
 	d.line("Reason", job.Reason)
@@ -236,10 +236,10 @@ func describeJobState(d *description, job inventory.JobDetail, now time.Time) {
 	}
 }
 
-// mostSegments is how many segments of a job are described one by one.
+// mostSegments is how many segments of a job are described individually.
 const mostSegments = 64
 
-// segmentsIn says where the segments of a job lie.
+// segmentsIn describes the placement of a job's segments.
 func segmentsIn(d *description, segments []inventory.Segment) (lines []string) {
 	for _, segment := range segments[:min(len(segments), mostSegments)] {
 		where := phrase.Of("%s", strings.Join(segment.Domains, ", "))
@@ -254,7 +254,7 @@ func segmentsIn(d *description, segments []inventory.Segment) (lines []string) {
 	return lines
 }
 
-// describeArray says how far the tasks of a job have come.
+// describeArray describes the progress of a job's tasks.
 func describeArray(d *description, array *inventory.Array) {
 	if array == nil {
 		return
@@ -293,10 +293,10 @@ type heldGPU struct {
 	profile, health string
 }
 
-// gpusOf returns the GPUs and slices that pods of a job hold, pod by pod.
+// gpusOf returns the GPUs and MIG slices that the pods of a job hold, pod by pod.
 func gpusOf(job *inventory.JobDetail) []heldGPU {
 	var out []heldGPU
-	health := map[string]string{} // by UUID of the card
+	health := map[string]string{} // by GPU UUID
 	for i := range job.Broken {
 		health[job.Broken[i].UUID] = job.Broken[i].Health
 	}
@@ -314,7 +314,7 @@ func gpusOf(job *inventory.JobDetail) []heldGPU {
 	return out
 }
 
-// describeGPUs names the GPUs of each pod in full, as its programs see them. Columns that all of them leave empty are left out.
+// describeGPUs lists the GPUs of each pod as its programs see them. Columns that are empty for all of them are omitted.
 func describeGPUs(d *description, job *inventory.JobDetail) error {
 	rows := gpusOf(job)
 	columns := []column[heldGPU]{
@@ -346,7 +346,7 @@ func describeGPUs(d *description, job *inventory.JobDetail) error {
 	return nil
 }
 
-// mostGPUs is how many GPUs of a job are described one by one: eight nodes full of them.
+// mostGPUs is how many GPUs of a job are described individually: eight nodes of eight.
 const mostGPUs = 64
 
 func eventColumns(now time.Time) []column[inventory.Event] {
@@ -373,9 +373,9 @@ func eventColumns(now time.Time) []column[inventory.Event] {
 	}
 }
 
-// accessHints tells how to reach a service from inside the cluster, from outside, and from the user's own machine.
+// accessHints says how to reach a service from inside the cluster, from outside, and from the user's own machine.
 func accessHints(job inventory.JobDetail, service inventory.Service) []phrase.Text {
-	if service.ClusterIP == corev1.ClusterIPNone { // the ranks of a job find each other by it; it is no page to open
+	if service.ClusterIP == corev1.ClusterIPNone { // the ranks of a job find each other by it; it serves no page to open
 		return []phrase.Text{phrase.Of("between its pods:   %s.%s:%d", service.Name, job.Namespace, service.Port)}
 	}
 	hints := []phrase.Text{phrase.Of("in the cluster:     http://%s.%s:%d", service.Name, job.Namespace, service.Port)}

@@ -7,7 +7,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// describeLimits shows what others bound the pods of a namespace by.
+// describeLimits shows the quotas and limit ranges of a namespace that gpuctl did not create.
 func describeLimits(d *description, limits inventory.Limits) error {
 	for _, quota := range limits.OtherQuotas {
 		title := phrase.Of("ResourceQuota %s, not of gpuctl", quota.Name)

@@ -28,7 +28,7 @@ type describeNodeOptions struct {
 // nodeDetail is a node with its labels, its conditions and its pods.
 type nodeDetail struct {
 	inventory.Node
-	// Load is how busy its GPUs are, nil where nobody says where the metrics are.
+	// Load is the load of its GPUs, nil if no metrics source is configured.
 	Load       *usage.Load            `json:"load,omitempty"`
 	Labels     map[string]string      `json:"labels"`
 	Conditions []corev1.NodeCondition `json:"conditions"`
@@ -55,7 +55,7 @@ func newDescribeNodeCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// load is how busy the GPUs of a node are, nil where nobody says.
+// load returns the load of a node's GPUs, or nil if no metrics source is configured.
 func (o *describeNodeOptions) load(ctx context.Context, name string) (*usage.Load, error) {
 	read, err := o.prometheus.loads(ctx, o.factory)
 	if err != nil || read == nil {
@@ -66,7 +66,7 @@ func (o *describeNodeOptions) load(ctx context.Context, name string) (*usage.Loa
 			return &read.Nodes[i].Load, nil
 		}
 	}
-	return &usage.Load{}, nil // it has no GPUs
+	return &usage.Load{}, nil // the node has no GPUs
 }
 
 func runDescribeNode(ctx context.Context, o *describeNodeOptions, name string) error {
@@ -151,7 +151,7 @@ func labelLines(labels map[string]string) []string {
 	return out
 }
 
-// profileLines are the MIG slices of a node or a pool, a line for each profile.
+// profileLines returns the MIG slices of a node or a pool, one line per profile.
 func profileLines(all []inventory.ProfileCount, language phrase.Language) []string {
 	out := make([]string, len(all))
 	for i, p := range all {
@@ -171,7 +171,7 @@ func describeConditions(d *description, all []corev1.NodeCondition, now time.Tim
 	})
 }
 
-// describeSlices tells which MIG slices a node has, and which pod has each.
+// describeSlices lists the MIG slices of a node, and the pod that holds each.
 func describeSlices(d *description, all []gpu.Slice, pods []inventory.NodePod) error {
 	holders := map[types.UID]string{}
 	for i := range pods {
@@ -190,7 +190,7 @@ func describeSlices(d *description, all []gpu.Slice, pods []inventory.NodePod) e
 	})
 }
 
-// describeBroken tells which GPUs must not be used, why, and what to do about it.
+// describeBroken lists the GPUs that must not be used, why, and what to do.
 func describeBroken(d *description, broken []inventory.BrokenGPU, now time.Time) {
 	for i := range broken {
 		b := &broken[i]
@@ -198,7 +198,7 @@ func describeBroken(d *description, broken []inventory.BrokenGPU, now time.Time)
 	}
 }
 
-// since says how long something has been so, "" where that is not known.
+// since says how long a state has lasted, or "" if that is unknown.
 func since(at, now time.Time) phrase.Text {
 	if at.IsZero() {
 		return nil

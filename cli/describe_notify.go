@@ -9,7 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// describeNotify says which channel is told how a job goes, and what became of that.
+// describeNotify says which channel is notified about the job, and the result of the last notification.
 func describeNotify(d *description, notify *inventory.Notify, now time.Time) {
 	if notify == nil {
 		return
@@ -24,7 +24,7 @@ func describeNotify(d *description, notify *inventory.Notify, now time.Time) {
 	d.sentence("Notify", text.In(d.language))
 }
 
-// happenedOf is what a channel is told of a job, in the words of a sentence.
+// happenedOf returns the words for an event that a channel is notified of.
 func happenedOf(word string) phrase.Text {
 	switch word {
 	case names.NotifySucceeded:

@@ -23,10 +23,10 @@ type describePoolOptions struct {
 	output     *output
 }
 
-// poolDetail is a pool with its nodes, and the jobs that are in it.
+// poolDetail is a pool with its nodes and jobs.
 type poolDetail struct {
 	inventory.Pool
-	// Load is how busy its GPUs are, nil where nobody says where the metrics are.
+	// Load is the load of its GPUs, nil if no metrics source is configured.
 	Load *usage.Load `json:"load,omitempty"`
 	// Use is how much CPU and memory its nodes use.
 	Use      usage.MachineLoad `json:"use"`
@@ -54,7 +54,7 @@ func newDescribePoolCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// loads are how busy GPUs are, nil where nobody says where the metrics are. That they cannot be read is a warning: the rest is known.
+// loads reads the load of GPUs, or nil if no metrics source is configured. A failed read is only a warning: the rest is known.
 func (o *prometheusOptions) loads(ctx context.Context, f *Factory) (*usage.Usage, error) {
 	metrics, err := o.metrics(f)
 	if err != nil || metrics == nil {
@@ -74,7 +74,7 @@ func (o *prometheusOptions) loads(ctx context.Context, f *Factory) (*usage.Usage
 	return &read, nil
 }
 
-// load is how busy the GPUs of a pool are, nil where nobody says.
+// load returns the load of a pool's GPUs, or nil if no metrics source is configured.
 func (o *describePoolOptions) load(ctx context.Context, name string) (*usage.Load, error) {
 	read, err := o.prometheus.loads(ctx, o.factory)
 	if err != nil || read == nil {
@@ -85,7 +85,7 @@ func (o *describePoolOptions) load(ctx context.Context, name string) (*usage.Loa
 			return &read.Pools[i].Load, nil
 		}
 	}
-	return &usage.Load{}, nil // it has no GPUs
+	return &usage.Load{}, nil // the pool has no GPUs
 }
 
 func runDescribePool(ctx context.Context, o *describePoolOptions, name string) error {
@@ -94,7 +94,7 @@ func runDescribePool(ctx context.Context, o *describePoolOptions, name string) e
 		return err
 	}
 	pool, ok := cluster.Pool(name)
-	if !ok { // it may have been made a moment ago
+	if !ok { // the pool may have been created a moment ago
 		if cluster, err = reader.FleetNow(ctx); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func describePool(d *description, pool poolDetail, now time.Time) error {
 	return describeRows(d, "Jobs", pool.Jobs, without("POOL", jobColumns(now, true)))
 }
 
-// loadSentence is how busy GPUs are, and how many of them that is known of.
+// loadSentence describes the load of GPUs, and of how many GPUs it was measured.
 func loadSentence(load usage.Load, gpus int64) phrase.Text {
 	if load.Utilization == nil {
 		return phrase.Of("n/a: nothing was measured")
@@ -164,7 +164,7 @@ func loadSentence(load usage.Load, gpus int64) phrase.Text {
 	return out
 }
 
-// machineLoad is how much CPU and memory nodes use.
+// machineLoad returns how much CPU and memory the nodes use.
 func (f *Factory) machineLoad(ctx context.Context, nodes []string) (usage.MachineLoad, error) {
 	client, err := f.kubernetes()
 	if err != nil {
@@ -173,7 +173,7 @@ func (f *Factory) machineLoad(ctx context.Context, nodes []string) (usage.Machin
 	return usage.ReadMachines(ctx, client.CoreV1().RESTClient()).Of(nodes), nil
 }
 
-// machineSentence is how much of the CPU or the memory of nodes pods ask for, and how much is in use.
+// machineSentence says how much of the CPU or memory of nodes is requested by pods, and how much is in use.
 func machineSentence(all inventory.Capacity, used *resource.Quantity, unit func(resource.Quantity) string, load *usage.MachineLoad, nodes int) phrase.Text {
 	out := phrase.Of("%s of %s requested", unit(all.Requested), unit(all.Allocatable))
 	switch {
@@ -185,10 +185,10 @@ func machineSentence(all inventory.Capacity, used *resource.Quantity, unit func(
 	return out.And(", %s in use", unit(*used))
 }
 
-// cores is an amount of CPU in cores, to a tenth.
+// cores formats an amount of CPU in cores, to a tenth.
 func cores(q resource.Quantity) string { return tenths(q.AsApproximateFloat64()) }
 
-// gibibytes is an amount of memory in GiB, to a tenth.
+// gibibytes formats an amount of memory in GiB, to a tenth.
 func gibibytes(q resource.Quantity) string { return tenths(q.AsApproximateFloat64()/(1<<30)) + "Gi" }
 
 func tenths(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }

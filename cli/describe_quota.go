@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// describedQuotas are the quotas of a name, or of a namespace: those of Kubernetes, and GPUQuotas. JSON keys are a contract.
+// describedQuotas are the quotas with a given name, or of a given namespace: ResourceQuotas and GPUQuotas. JSON keys are a contract.
 type describedQuotas struct {
 	Items     []inventory.Quota    `json:"items"`
 	GPUQuotas []inventory.GPUQuota `json:"gpuQuotas,omitempty"`
@@ -65,7 +65,7 @@ func runDescribeQuota(ctx context.Context, f *Factory, o *output, name string) e
 	return nil
 }
 
-// findQuotas finds the quotas of a name, or of a namespace. Who may see but one kind of them gets that one; a cluster may know no GPUQuotas.
+// findQuotas finds the quotas with a name, or of a namespace. A user who may read only one kind gets that kind; a cluster may not have GPUQuotas.
 func findQuotas(ctx context.Context, f *Factory, name string) (*describedQuotas, error) {
 	out := &describedQuotas{Items: []inventory.Quota{}}
 	shares, missing := f.gpuQuotas(ctx)
@@ -94,7 +94,7 @@ func namesOfQuotas(quotas []inventory.Quota, shares []inventory.GPUQuota) []stri
 	return slices.Concat(namesOf(quotas, func(q inventory.Quota) string { return q.Name }), namesOf(shares, func(q inventory.GPUQuota) string { return q.Name }))
 }
 
-// gpuQuotas are those that there are, and why they cannot be had.
+// gpuQuotas returns the GPUQuotas, or why they cannot be read.
 func (f *Factory) gpuQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
 	reader, err := f.reader()
 	if err != nil {
@@ -147,7 +147,7 @@ func usedSentence(q *inventory.GPUQuota) phrase.Text {
 	return phrase.Of("%d, of which %d are borrowed: they go back to who is guaranteed them", *q.Used, *q.Borrowed)
 }
 
-// leftSentence is what there is of the min that is not in use, nothing where there is no min.
+// leftSentence says how much of the min is not in use, or nothing if there is no min.
 func leftSentence(q *inventory.GPUQuota) phrase.Text {
 	switch {
 	case q.Min == 0:

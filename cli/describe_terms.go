@@ -12,8 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// describeTerms says how close together a job's pods lie, how long and how often it may run and do nothing, how long it is
-// kept, and which taints it accepts.
+// describeTerms describes the job's topology, its time limits, idle timeout, retries and TTL, and the taints that it tolerates.
 func describeTerms(d *description, job *inventory.JobDetail) {
 	if job.Meta != nil {
 		d.line("Preset", job.Meta.Annotations[names.AnnotationPreset])
@@ -49,7 +48,7 @@ func describeTerms(d *description, job *inventory.JobDetail) {
 	d.says("Tolerates", phrase.Join(taints, phrase.Of(", ")))
 }
 
-// topologyIn is what the YAML of a job asks, nil for nothing.
+// topologyIn returns the topology that the YAML of a job requests, or nil.
 func topologyIn(submitted string) *workload.Topology {
 	docs, _ := workload.ParseFilled([]byte(submitted))
 	if len(docs) != 1 || docs[0].Job == nil {
@@ -58,7 +57,7 @@ func topologyIn(submitted string) *workload.Topology {
 	return docs[0].Job.Resources.Topology
 }
 
-// topologyOf is how the nodes of a job lie, as the YAML that it was made from says.
+// topologyOf describes the topology that the job's submitted YAML requests.
 func topologyOf(submitted string) phrase.Text {
 	asked := topologyIn(submitted)
 	if asked == nil {
@@ -74,7 +73,7 @@ func topologyOf(submitted string) phrase.Text {
 	return text
 }
 
-// tolerated is a taint that pods accept, as kubectl writes it.
+// tolerated formats a toleration as kubectl does.
 func tolerated(t *corev1.Toleration) phrase.Text {
 	out := phrase.Quote(t.Key)
 	if t.Key == "" {

@@ -27,10 +27,10 @@ func newDiffCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// errDiffers ends a diff that has found something: it is no error, but its exit code is 1.
+// errDiffers ends a diff that found differences. It is not a failure, but its exit code is 1.
 var errDiffers = &quietError{errors.New("what the files say differs from what is there")}
 
-// diffError is an error of diff, whose exit code must not be the one of a difference.
+// diffError is an error of diff. Its exit code must differ from that of a found difference.
 type diffError struct{ err error }
 
 func (e *diffError) Error() string { return e.err.Error() }
@@ -68,7 +68,7 @@ func (o *applyOptions) diff(ctx context.Context) (differs bool, err error) {
 	return differs, failed.err()
 }
 
-// diffOne shows a change that cannot be made in place like any other, with a word on how to make it.
+// diffOne shows the change of one document. If it cannot be made in place, it says how to make it.
 func (o *applyOptions) diffOne(ctx context.Context, writer *submit.Client, c creation) (string, error) {
 	result, err := o.applyOne(ctx, writer, c)
 	var immutable *submit.ImmutableError

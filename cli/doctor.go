@@ -59,7 +59,7 @@ func runDoctor(ctx context.Context, f *Factory, format string) error {
 	return conclude(f, checks, format)
 }
 
-// examine checks a cluster, and its ledger.
+// examine checks a cluster and its ledger.
 func (f *Factory) examine(ctx context.Context, client kubernetes.Interface, namespace string) ([]doctor.Check, error) {
 	facts, err := doctor.Read(ctx, client, namespace, f.Now)
 	if err != nil {
@@ -69,10 +69,10 @@ func (f *Factory) examine(ctx context.Context, client kubernetes.Interface, name
 	return doctor.Examine(facts), ctx.Err()
 }
 
-// ledgerPatience is how long is waited for the ledger beside what else is told: it answers at once or has a trouble.
+// ledgerPatience is how long to wait for the ledger beside other output: it either answers at once or is in trouble.
 const ledgerPatience = 5 * time.Second
 
-// lookAtLedger asks the ledger something small. That it does not tell this to the user is an answer, too.
+// lookAtLedger sends the ledger a small query. A refusal of this user also counts as an answer.
 func (f *Factory) lookAtLedger(ctx context.Context, namespace string) *doctor.Ledger {
 	ctx, stop := timelimit.With(ctx, ledgerPatience, phrase.Of("the ledger has not answered"))
 	defer stop()
@@ -106,7 +106,7 @@ func runDoctorInstall(ctx context.Context, f *Factory, format string) error {
 	return conclude(f, doctor.ExamineInstallation(found), format)
 }
 
-// conclude writes the checks, and fails when one of them did.
+// conclude writes the checks, and fails if one of them failed.
 func conclude(f *Factory, checks []doctor.Check, format string) error {
 	if err := writeChecks(f.IO, checks, format); err != nil {
 		return err

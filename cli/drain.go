@@ -87,7 +87,7 @@ func runDrainNode(ctx context.Context, o *drainOptions, node string) error {
 	return nil
 }
 
-// show prints what would leave, and fails as the drain would.
+// show prints what the drain would evict, and fails if the drain would fail.
 func (o *drainOptions) show(ctx context.Context, drainer *drain.Drainer, node string) error {
 	plan, err := drainer.Plan(ctx, node)
 	if err != nil {
@@ -106,7 +106,7 @@ func (o *drainOptions) show(ctx context.Context, drainer *drain.Drainer, node st
 	return nil
 }
 
-// leaving is a row of what would leave.
+// leaving is a table row of a pod to be evicted.
 type leaving struct {
 	drain.Pod
 	gang, budget string
@@ -188,7 +188,7 @@ func runRecoverNode(ctx context.Context, o *drainOptions, node string) error {
 	return nil
 }
 
-// recovery says what became of a node, or what would.
+// recovery describes what was done, or would be done, to a node.
 func recovery(recovered drain.Recovered, dryRun bool) phrase.Text {
 	var was []phrase.Text
 	if recovered.Uncordoned {

@@ -45,7 +45,7 @@ func newEditCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// edit has the user change the YAML of a job, and applies it. The file stays where that is not applied.
+// edit lets the user change the YAML of a job, and applies it. If the change is not applied, the file is kept.
 func (v *jobVerb) edit(ctx context.Context, c *submit.Client, ref submit.Ref, restart bool) (submit.Result, error) {
 	options, err := v.editOptions(ctx, c, ref)
 	if err != nil {
@@ -88,8 +88,8 @@ func (v *jobVerb) edit(ctx context.Context, c *submit.Client, ref submit.Ref, re
 	return result, os.Remove(file)
 }
 
-// refilledAfterEdit is refilled for what the user wrote in an editor, who has seen every field: where nobody knows which of
-// them a preset had filled that is no longer there, all stay, which is told.
+// refilledAfterEdit is [jobVerb.refillPreset] for YAML that the user wrote in an editor and has therefore seen in full. If a preset no longer exists
+// and it is unknown which fields it filled, all fields stay, and a warning says so.
 func (v *jobVerb) refilledAfterEdit(ctx context.Context, before workload.Document, text string) (jobplan.Refill, error) {
 	refill, err := v.refilled(ctx, before, text, jobplan.Overrides{})
 	var gone *jobplan.PresetError
@@ -100,7 +100,7 @@ func (v *jobVerb) refilledAfterEdit(ctx context.Context, before workload.Documen
 	return refill, err
 }
 
-// written reads what the user wrote, which has to be one job.
+// written reads what the user wrote, which must be a single job.
 func (v *jobVerb) written(file string) (string, *workload.Job, error) {
 	text, err := readFile(v.io.In, file)
 	if err != nil {
@@ -116,7 +116,7 @@ func (v *jobVerb) written(file string) (string, *workload.Job, error) {
 	return string(text), docs[0].Job, nil
 }
 
-// checkCycle refuses what would have a job wait for itself. A user who may not list jobs is believed.
+// checkCycle refuses a dependency cycle. It is skipped for a user who may not list jobs.
 func (v *jobVerb) checkCycle(ctx context.Context, ref submit.Ref, job *workload.Job) error {
 	if len(job.DependsOn) == 0 {
 		return nil
@@ -138,7 +138,7 @@ func (v *jobVerb) checkCycle(ctx context.Context, ref submit.Ref, job *workload.
 	return nil
 }
 
-// editor runs the user's editor on a text, and returns the file with what it has become.
+// editor runs the user's editor on a text, and returns the path of the edited file.
 func (v *jobVerb) editor(ctx context.Context, name, text string) (path string, err error) {
 	file, err := os.CreateTemp("", "gpuctl-"+name+"-*.yaml")
 	if err != nil {
@@ -161,7 +161,7 @@ func (v *jobVerb) editor(ctx context.Context, name, text string) (path string, e
 	return file.Name(), nil
 }
 
-// editorOf is the editor of the user, and why it is that.
+// editorOf returns the user's editor, and how it was determined.
 func editorOf() (editor string, named phrase.Text) {
 	if editor = cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")); editor != "" {
 		return editor, phrase.Of("which $VISUAL or $EDITOR names")
@@ -169,8 +169,8 @@ func editorOf() (editor string, named phrase.Text) {
 	return "vi", phrase.Of("as neither $VISUAL nor $EDITOR names one")
 }
 
-// dropUnchanged removes a file that holds what it held before, and reports whether it did.
+// dropUnchanged removes a file whose content has not changed, and reports whether it did.
 func dropUnchanged(file, before string) bool {
-	text, err := os.ReadFile(file) //nolint:gosec // we made it
+	text, err := os.ReadFile(file) //nolint:gosec // gpuctl created the file
 	return err == nil && string(text) == before && os.Remove(file) == nil
 }

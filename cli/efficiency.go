@@ -14,11 +14,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
-// noData is said of GPUs of which nothing was measured: they may have been busy or not.
+// noData describes GPUs without measurements: they may have been busy or not.
 func noData() phrase.Text { return phrase.Of("no data") }
 
-// efficiencyColumns say how busy GPUs were, and of how much of the time that is known. As plain numbers they are for programs, and
-// what is not known is empty.
+// efficiencyColumns show how busy GPUs were, and for how much of the time that is known. Plain numbers are for programs; an unknown value is empty.
 func efficiencyColumns[T any](of func(T) *ledger.Efficiency, plain bool) []column[T] {
 	show := percent
 	if plain {
@@ -44,7 +43,7 @@ func efficiencyColumns[T any](of func(T) *ledger.Efficiency, plain bool) []colum
 	}
 }
 
-// percent is a share that is called none or all only where it is.
+// percent formats a percentage. It shows 0% and 100% only if the value is exact.
 func percent(v float64) string {
 	switch {
 	case v > 0 && v < 1:
@@ -55,7 +54,7 @@ func percent(v float64) string {
 	return fmt.Sprintf("%.0f%%", v)
 }
 
-// efficiencyText is how busy the GPUs of a job were, nothing where nothing measures it.
+// efficiencyText describes how busy the GPUs of a job were, or is empty without measurements.
 func efficiencyText(e *ledger.Efficiency) phrase.Text {
 	switch {
 	case e == nil:
@@ -66,8 +65,8 @@ func efficiencyText(e *ledger.Efficiency) phrase.Text {
 	return phrase.Of("%s on average, measured for %s of the time", percent(*e.Utilization), percent(e.Measured))
 }
 
-// efficiencyOf asks the ledger how busy the GPUs of a job were that has finished and is still there; nil where there is none that
-// knows it. A ledger that does not answer is warned of, and keeps nothing else back.
+// efficiencyOf asks the ledger how busy the GPUs of a finished job were that still exists; nil if there is no ledger or it does not know the job. A
+// ledger that does not answer causes a warning only.
 func (o *describeJobOptions) efficiencyOf(ctx context.Context, job *inventory.JobDetail) *ledger.Efficiency {
 	if job.Finished == nil || job.GPUs == 0 {
 		return nil
@@ -88,7 +87,7 @@ func (o *describeJobOptions) efficiencyOf(ctx context.Context, job *inventory.Jo
 	}
 	var said *ledgerclient.Error
 	if errors.As(err, &said) && said.Status == http.StatusNotFound {
-		return nil // it was not there yet when the job was
+		return nil // the ledger did not run yet when the job did
 	}
 	if err != nil {
 		o.factory.IO.tell("warning: the ledger is left out: %v", err)

@@ -52,7 +52,7 @@ func newEventsCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// eventsPoll is how often watched events are read again.
+// eventsPoll is the interval between two reads of watched events.
 const eventsPoll = 2 * time.Second
 
 func runEvents(ctx context.Context, o *eventsOptions) error {
@@ -90,7 +90,7 @@ func runEvents(ctx context.Context, o *eventsOptions) error {
 	})
 }
 
-// eventsOf merges the events of the jobs that the arguments name, or of all. A job without events is none to miss.
+// eventsOf merges the events of the named jobs, or of all. A job without events is not reported as missing.
 func (o *eventsOptions) eventsOf(details []inventory.JobDetail) ([]jobEvent, error) {
 	var out []jobEvent
 	for _, name := range o.names {

@@ -33,7 +33,7 @@ func newExecCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// commandAfterJob demands a job, and after -- a command.
+// commandAfterJob requires a job, and a command after --.
 func commandAfterJob(cmd *cobra.Command, args []string) error {
 	if len(args) < 2 || cmd.ArgsLenAtDash() != 1 {
 		return usagef("%s needs one job, and after -- the command\nSee '%s --help'", cmd.CommandPath(), cmd.CommandPath())
@@ -41,7 +41,7 @@ func commandAfterJob(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// shellCommand is bash where the image has it, else sh.
+// shellCommand runs bash if the image has it, else sh.
 func shellCommand() []string {
 	return []string{"sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh"}
 }

@@ -54,17 +54,17 @@ func (e *usageError) Unwrap() error     { return e.err }
 
 func usagef(format string, args ...any) error { return &usageError{phrase.Errorf(format, args...)} }
 
-// notFoundError says that something the user named is not there.
+// notFoundError says that something the user named does not exist.
 type notFoundError struct {
 	what phrase.Text
-	// near is a line that names what was meant, if anything was.
+	// near is a line that suggests a similar name, if there is one.
 	near phrase.Text
 }
 
 func (e *notFoundError) Error() string     { return e.Says().String() }
 func (e *notFoundError) Says() phrase.Text { return phrase.Of("%s not found", e.what).With(e.near) }
 
-// conflictError says that what is there stands against what was asked.
+// conflictError says that the current state conflicts with the request.
 type conflictError struct{ what phrase.Text }
 
 func (e *conflictError) Error() string     { return e.what.String() }
@@ -76,13 +76,13 @@ type cannotFitError struct{ what phrase.Text }
 func (e *cannotFitError) Error() string     { return e.what.String() }
 func (e *cannotFitError) Says() phrase.Text { return e.what }
 
-// overQuotaError says that a quota would never let a job in.
+// overQuotaError says that a quota would never admit a job.
 type overQuotaError struct{ what phrase.Text }
 
 func (e *overQuotaError) Error() string     { return e.what.String() }
 func (e *overQuotaError) Says() phrase.Text { return e.what }
 
-// outcomeError is what has come of a job, or of a command in one of its pods, which decides the exit code.
+// outcomeError is the outcome of a job, or of a command in one of its pods. It decides the exit code.
 type outcomeError struct {
 	code int
 	text phrase.Text
@@ -91,7 +91,7 @@ type outcomeError struct {
 func (e *outcomeError) Error() string     { return e.text.String() }
 func (e *outcomeError) Says() phrase.Text { return e.text }
 
-// lostError says that a connection to a job ended, and the job may not have.
+// lostError says that the connection to a job ended while the job may still run.
 type lostError struct {
 	namespace, job string
 	cause          error
@@ -107,7 +107,7 @@ func (e *lostError) Says() phrase.Text {
 	return text.And("\nThe job goes on. Come back to it: gpuctl attach %[1]s -n %[2]s\nEnd it: gpuctl delete job %[1]s -n %[2]s", e.job, e.namespace)
 }
 
-// quietError is an error whose text the command has printed already.
+// quietError is an error whose text the command has already printed.
 type quietError struct{ err error }
 
 func (e *quietError) Error() string { return e.err.Error() }
@@ -117,7 +117,7 @@ func (e *quietError) Unwrap() error { return e.err }
 var errNoCluster = phrase.Errorf("no cluster is configured: " +
 	"set KUBECONFIG or give --kubeconfig FILE (a sandbox prints its own: gpu-sandbox kubeconfig)")
 
-// noConfigError says that the file of KUBECONFIG is not there.
+// noConfigError says that the file named by KUBECONFIG does not exist.
 type noConfigError struct{ file string }
 
 func (e *noConfigError) Error() string { return e.Says().String() }
@@ -127,7 +127,7 @@ func (e *noConfigError) Says() phrase.Text {
 		"(a sandbox prints its own: gpu-sandbox kubeconfig)", e.file)
 }
 
-// exitCodes are the kinds of errors with their exit codes, in the order in which they are tried.
+// exitCodes are the kinds of errors with their exit codes, in the order in which they are matched.
 var exitCodes = []struct {
 	code int
 	is   func(error) bool
@@ -148,7 +148,7 @@ var exitCodes = []struct {
 	{exitUnreachable, isUnreachable},
 }
 
-// exitCode decides the exit code of an error, for all commands.
+// exitCode returns the exit code of an error, for all commands.
 func exitCode(err error) int {
 	if err == nil {
 		return exitOK
@@ -165,12 +165,12 @@ func exitCode(err error) int {
 		}
 	}
 	if code == exitFailure && isA[*diffError](err) {
-		return exitUsage // 1 is the code of a difference
+		return exitUsage // 1 means that diff found a difference
 	}
 	return code
 }
 
-// isA says whether an error is, or wraps, one of type E.
+// isA reports whether an error is, or wraps, one of type E.
 func isA[E error](err error) bool {
 	var target E
 	return errors.As(err, &target)
@@ -195,30 +195,30 @@ func isConflict(err error) bool {
 		isA[*jobplan.StateError](err) || apierrors.IsConflict(err)
 }
 
-// isUntold says whether nothing of ours tells what a job is to become: what is there for that is missing, of another job, or unseen.
+// isUntold reports whether it is unknown what a job is to become: its stored YAML is missing, belongs to another job, or is unseen.
 func isUntold(err error) bool {
 	return isA[*submit.NoSourceError](err) || isA[*submit.OtherJobsSourceError](err) || isA[*submit.UnseenJobError](err) ||
 		isA[*submit.MisplacedJobError](err)
 }
 
-// isThere says whether something is there that was to be made.
+// isThere reports whether an object to create already exists.
 func isThere(err error) bool {
 	return isA[*submit.ExistsError](err) || isA[*submit.PoolExistsError](err) || isA[*submit.ReservationExistsError](err) ||
 		apierrors.IsAlreadyExists(err)
 }
 
-// isForeign says whether something is not ours to change, or a node not as it must be for that.
+// isForeign reports whether gpuctl does not own an object, or a node is not in the required state.
 func isForeign(err error) bool {
 	return isA[*submit.ForeignNodesError](err) || isA[*submit.ForeignQuotaError](err) || isA[*submit.ForeignNamespaceError](err) ||
 		isA[*submit.ForeignJobError](err) || isA[*submit.ConstraintError](err) || isA[*drain.HeldError](err) || isA[*drain.NotWellError](err)
 }
 
-// isQuota says whether a quota refused an object, which the API server answers with Forbidden.
+// isQuota reports whether a quota refused an object, which the API server answers with Forbidden.
 func isQuota(err error) bool {
 	return isA[*overQuotaError](err) || isA[*submit.QuotaError](err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// isUntrusted says whether the API server was reached, and is not the one that the kubeconfig means.
+// isUntrusted reports whether the API server was reached but is not the one that the kubeconfig means.
 func isUntrusted(err error) bool {
 	return isA[*tls.CertificateVerificationError](err) || isA[x509.UnknownAuthorityError](err) ||
 		isA[x509.HostnameError](err) || isA[x509.CertificateInvalidError](err) || isA[tls.RecordHeaderError](err) ||
@@ -230,14 +230,13 @@ func isUnreachable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }
 
-// failures are the errors of a command that does several things, one of which does not keep the others back.
+// failures collects the errors of a command that does several independent things.
 type failures struct {
 	factory *Factory
 	errs    []error
 }
 
-// add notes an error, nil for none. It returns whether there is no point in going on: the cluster does not answer, or
-// the user has interrupted.
+// add records an error, nil for none. It returns whether to stop: the cluster does not answer, or the user has interrupted.
 func (f *failures) add(err error) (stop bool) {
 	if err == nil {
 		return false
@@ -249,7 +248,7 @@ func (f *failures) add(err error) (stop bool) {
 
 func (f *failures) none() bool { return len(f.errs) == 0 }
 
-// err returns the error that decides the exit code, the first one. Several are printed here, each in full.
+// err returns the first error, which decides the exit code. If there are several, it prints each in full.
 func (f *failures) err() error {
 	switch len(f.errs) {
 	case 0:
@@ -263,7 +262,7 @@ func (f *failures) err() error {
 	return &quietError{f.errs[0]}
 }
 
-// outcomeOf is nil for a job that has succeeded, else an error that says what has come of it instead.
+// outcomeOf returns nil for a job that has succeeded, else an error that describes its outcome.
 func outcomeOf(job inventory.Job) error {
 	switch job.Status {
 	case inventory.StatusSucceeded:
@@ -278,7 +277,7 @@ func outcomeOf(job inventory.Job) error {
 	return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s has not finished: it is %s", job.Name, job.Status)}
 }
 
-// exitAs is outcomeOf with the exit code that the job's program ended with, where there is one.
+// exitAs is jobOutcome with the exit code of the job's program, if there is one.
 func exitAs(job inventory.Job) error {
 	err := outcomeOf(job)
 	if failure, ok := job.FirstFailure(); ok && job.Status == inventory.StatusFailed {

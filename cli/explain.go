@@ -62,7 +62,7 @@ func runExplain(io IOStreams, path string) error {
 	return nil
 }
 
-// explained writes a label and what stands behind it.
+// explained writes a label and its value.
 func explained(io IOStreams, label phrase.Text, value string) {
 	head := phrase.Of("%s:", label).In(io.language())
 	fmt.Fprintf(io.Out, "%s%s %s\n", head, strings.Repeat(" ", max(explainWidth-1-monospace.Columns(head), 0)), value)
@@ -103,8 +103,8 @@ func explainField(io IOStreams, kind workload.Kind, field workload.Field) error 
 	return nil
 }
 
-// textWidth is that of a page of help.
+// textWidth is the width of a help page.
 const textWidth = 96
 
-// wrapped breaks text into lines with an indent.
+// wrapText breaks text into lines with an indent.
 func wrapText(text, indent string) string { return wrap(indent+text, textWidth, len(indent)) + "\n" }

@@ -30,7 +30,7 @@ func newExportCmd(f *Factory) *cobra.Command {
 	}
 }
 
-// runExport prints all documents or none: half a stream of YAML looks like a whole one.
+// runExport prints all documents or none: a truncated YAML stream looks complete.
 func runExport(ctx context.Context, f *Factory, args []string) error {
 	refs, err := f.jobRefs(args)
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// Factory gives commands what they depend on, made on first use: a command that needs no cluster asks for none.
+// Factory provides the dependencies of commands, created on first use. A command that needs no cluster does not connect to one.
 type Factory struct {
 	IO IOStreams
-	// Now is the clock that ages are reckoned by.
+	// Now is the clock for ages.
 	Now func() time.Time
 
 	rules     *clientcmd.ClientConfigLoadingRules
@@ -31,7 +31,7 @@ type Factory struct {
 	timeout   time.Duration
 	lang      languageFlag
 	config    func() (*rest.Config, error)
-	// renamed makes hints name the program as it was called; nil where it is gpuctl.
+	// renamed rewrites hints to use the name under which the program was called; nil if that is gpuctl.
 	renamed func(string) string
 }
 
@@ -50,7 +50,7 @@ func NewFactory(streams IOStreams) *Factory {
 	return f
 }
 
-// bindFlags adds kubectl's flags that choose the cluster, and the language.
+// bindFlags adds kubectl's flags that select the cluster, and the language.
 func (f *Factory) bindFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Path of the kubeconfig file to use")
 	flags.StringVar(&f.overrides.CurrentContext, "context", "", "Name of the kubeconfig's context to use")
@@ -83,7 +83,7 @@ func (f *Factory) loadConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// namespace is the one of -n, else of gpuctl's configuration, else of the kubeconfig's context, else "default".
+// namespace returns the namespace of -n, else of gpuctl's configuration, else of the kubeconfig's context, else "default".
 func (f *Factory) namespace() (string, error) {
 	config, err := readUserConfig()
 	if err != nil {
@@ -99,7 +99,7 @@ func (f *Factory) namespace() (string, error) {
 	return namespace, nil
 }
 
-// configError tells a kubeconfig that is not there from one that is wrong.
+// configError distinguishes a missing kubeconfig from an invalid one.
 func (f *Factory) configError(err error) error {
 	empty := errors.Is(err, rest.ErrNotInCluster) || clientcmd.IsEmptyConfig(err)
 	if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" && empty && f.rules.ExplicitPath == "" {
@@ -114,10 +114,10 @@ func (f *Factory) configError(err error) error {
 	return usagef("reading the kubeconfig: %w", err)
 }
 
-// explicitNamespace is the one of -n, "" without it: what needs no cluster must not depend on the kubeconfig.
+// explicitNamespace returns the namespace of -n, or "" without it. Commands that need no cluster must not depend on the kubeconfig.
 func (f *Factory) explicitNamespace() string { return f.overrides.Context.Namespace }
 
-// kubernetes returns a client for reading, which speaks protobuf: lists of pods are large.
+// kubernetes returns a client for reads. It uses protobuf because pod lists are large.
 func (f *Factory) kubernetes() (kubernetes.Interface, error) {
 	config, err := f.config()
 	if err != nil {
@@ -141,7 +141,7 @@ func (f *Factory) reader() (*inventory.Reader, error) {
 	return inventory.NewReader(clientset), nil
 }
 
-// presetTexts reads the presets that jobs may name, as they are written.
+// presetTexts reads the unparsed presets that jobs may name.
 func (f *Factory) presetTexts(ctx context.Context) (map[string]string, error) {
 	reader, err := f.reader()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// extensions are the files that a folder is searched for.
+// extensions are the file extensions that a folder is searched for.
 var extensions = []string{".yaml", ".yml", ".json"}
 
 // addFilesFlag adds -f to a command.
@@ -26,7 +26,7 @@ func addFilesFlag(cmd *cobra.Command, files *[]string) {
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 }
 
-// moreFiles takes arguments as files where -f has named one, as in "-f a.yaml b.yaml", and refuses them elsewhere.
+// moreFiles accepts arguments as files if -f was given, as in "-f a.yaml b.yaml". Otherwise it refuses them.
 func moreFiles(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && !cmd.Flags().Changed("filename") {
 		return usagef("unexpected argument %q: give files with -f\nSee '%s --help'", args[0], cmd.CommandPath())
@@ -39,16 +39,16 @@ func moreFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// submission is one document, and the file it comes from; no file where it was written by flags.
+// submission is one document with its file. A document written by flags has no file.
 type submission struct {
 	workload.Document
-	// file is what it is called to people, and path where it is; empty for standard input and for flags.
+	// file is the display name, and path the location; both are empty for flags, and path is empty for standard input.
 	file, path string
-	// text is the document as the file has it, whatever flags and presets have made of it.
+	// text is the document as written in the file, before flags and presets change it.
 	text string
 }
 
-// at is where the document begins, for the beginning of a message about it.
+// at returns the position of the document as a message prefix.
 func (s submission) at() string {
 	if s.file == "" {
 		return ""
@@ -56,7 +56,7 @@ func (s submission) at() string {
 	return fmt.Sprintf("%s:%d: ", s.file, s.Line)
 }
 
-// atField is at for a message about a field, which the file has if nothing else has set it.
+// atField returns the position of a field as a message prefix, or that of the document if the file does not have the field.
 func (s submission) atField(path string) string {
 	line, column, ok := workload.PlaceOf(s.text, path)
 	if s.file == "" || !ok {
@@ -65,11 +65,11 @@ func (s submission) atField(path string) string {
 	return fmt.Sprintf("%s:%d:%d: ", s.file, s.Line+line, column)
 }
 
-// usesPreset reports whether it is a job that names a preset.
+// usesPreset reports whether it is a job with a preset.
 func (s submission) usesPreset() bool { return s.Job != nil && s.Job.Resources.Preset != "" }
 
-// readDocuments reads and checks all files before anything else happens. Problems go to stderr, all at once; an error
-// in any document is a usage error, and no document is returned.
+// readDocuments reads and checks all files before anything else happens. It prints all problems to stderr. An error in any document is a usage error,
+// and then no document is returned.
 func (f *Factory) readDocuments(files []string) ([]submission, error) {
 	if len(files) == 0 {
 		return nil, usagef("no file: give one with -f FILE, or -f - for standard input")
@@ -102,7 +102,7 @@ func (f *Factory) readDocuments(files []string) ([]submission, error) {
 	return out, checkRepeated(out)
 }
 
-// countOfErrors says how many errors there are.
+// countOfErrors returns the number of errors as text.
 func countOfErrors(n int) phrase.Text {
 	if n == 1 {
 		return phrase.Of("1 error")
@@ -110,7 +110,7 @@ func countOfErrors(n int) phrase.Text {
 	return phrase.Of("%d errors", n)
 }
 
-// checkRepeated refuses two documents of one name in different files: within a file the parser has done so.
+// checkRepeated refuses two documents with the same name in different files. The parser checks this within a file.
 func checkRepeated(docs []submission) error {
 	seen := map[string]string{}
 	for _, doc := range docs {
@@ -139,7 +139,7 @@ func displayName(path string) string {
 	return path
 }
 
-// expand replaces folders by the files under them, in the order of their names.
+// expand replaces folders by the files in them, sorted by name.
 func expand(files []string) ([]string, error) {
 	var out []string
 	for _, file := range files {
@@ -175,7 +175,7 @@ func walk(root string) ([]string, error) {
 	return found, err
 }
 
-// largestRead bounds what is read into memory: more than the parser takes, so that it is the one to refuse.
+// largestRead bounds what is read into memory. It is more than the parser accepts, so that the parser reports the error.
 const largestRead = 64 << 20
 
 func readFile(in io.Reader, path string) ([]byte, error) {
@@ -184,7 +184,7 @@ func readFile(in io.Reader, path string) ([]byte, error) {
 		if err != nil {
 			return nil, usagef("reading %s: %w", path, rootCause(err))
 		}
-		defer file.Close() //nolint:errcheck // it was only read
+		defer file.Close() //nolint:errcheck // opened for reading only
 		in = file
 	}
 	data, err := io.ReadAll(io.LimitReader(in, largestRead))
@@ -194,7 +194,7 @@ func readFile(in io.Reader, path string) ([]byte, error) {
 	return data, nil
 }
 
-// rootCause drops the operation and path that an error of the file system repeats.
+// rootCause drops the operation and the path that file system errors repeat.
 func rootCause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -13,8 +13,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// checkFit tells, before anything is created, which jobs no node of the cluster could ever hold: it warns of them, or
-// refuses them if that is required. It keeps quiet where the user may not list nodes, and where there are none yet.
+// checkFit reports, before anything is created, jobs that no node of the cluster could ever hold. It warns, or refuses them if require is set. It is
+// silent if the user may not list nodes, or if there are no nodes yet.
 func (m *manifests) checkFit(ctx context.Context, creations []creation, require bool) error {
 	if m.offline || !slices.ContainsFunc(creations, func(c creation) bool { return c.Job != nil }) {
 		return nil
@@ -30,7 +30,7 @@ func (m *manifests) checkFit(ctx context.Context, creations []creation, require 
 	case err != nil:
 		return err
 	}
-	if !slices.ContainsFunc(creations, func(c creation) bool { return c.Pool != nil }) { // it may give the jobs the nodes that they lack
+	if !slices.ContainsFunc(creations, func(c creation) bool { return c.Pool != nil }) { // a new pool may add the nodes that the jobs need
 		if err := m.judgeFit(creations, offers, require); err != nil {
 			return err
 		}
@@ -38,11 +38,11 @@ func (m *manifests) checkFit(ctx context.Context, creations []creation, require 
 	return nil
 }
 
-// checkQuotas tells, before anything is created, which jobs a quota of their namespace keeps out: it warns of them, or
-// refuses those that it would never let in if that is required. It keeps quiet where the user may not list quotas.
+// checkQuotas reports, before anything is created, jobs that a quota of their namespace does not admit. It warns, or, if require is set, refuses jobs
+// that the quota would never admit. It is silent if the user may not list quotas.
 func (m *manifests) checkQuotas(ctx context.Context, creations []creation, require bool) error {
 	jobs := jobsOf(creations)
-	bounded := slices.ContainsFunc(creations, func(c creation) bool { return c.Quota != nil }) // it may be another one then
+	bounded := slices.ContainsFunc(creations, func(c creation) bool { return c.Quota != nil }) // the quota may change with this command
 	if m.offline || bounded || len(jobs) == 0 {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (m *manifests) checkQuotas(ctx context.Context, creations []creation, requi
 		over := quota.OverFor(quotas[namespace], c.objects[0])
 		switch {
 		case over == nil:
-			quotas[namespace] = quota.With(quotas[namespace], c.objects[0]) // those that come after it have the rest
+			quotas[namespace] = quota.With(quotas[namespace], c.objects[0]) // later jobs get what remains
 		case require && over.Never:
 			return &overQuotaError{what: phrase.Of("%s %s\nNothing was created", c, over)}
 		default:
@@ -71,7 +71,7 @@ func (m *manifests) checkQuotas(ctx context.Context, creations []creation, requi
 	return nil
 }
 
-// judgeFit warns of each job that none of the nodes on offer could hold, or refuses the first.
+// judgeFit warns of each job that none of the offered nodes could hold, or refuses the first one.
 func (m *manifests) judgeFit(creations []creation, offers []inventory.Offer, require bool) error {
 	for _, c := range creations {
 		if c.Job == nil {
@@ -93,7 +93,7 @@ func willWait(job string, why phrase.Text) phrase.Text {
 	return phrase.Of("%s will wait for nodes that are not there: %s", job, why)
 }
 
-// cannotMove says why no node of a pool could ever hold a job, nothing if one could, or the user may not list nodes.
+// cannotMove says why no node of a pool could ever hold a job, or nothing if one could or if the user may not list nodes.
 func (f *Factory) cannotMove(ctx context.Context, writer *submit.Client, ref submit.Ref, pool string) (phrase.Text, error) {
 	doc, err := writer.Document(ctx, ref)
 	if err != nil || doc.Job == nil {
@@ -111,7 +111,7 @@ func (f *Factory) cannotMove(ctx context.Context, writer *submit.Client, ref sub
 		return nil, err
 	}
 	if !slices.ContainsFunc(offers, func(o inventory.Offer) bool { return o.Pool == pool }) {
-		return nil, nil // moving there says that it has no nodes
+		return nil, nil // the move itself reports that the pool has no nodes
 	}
 	asked := doc.Job.Resources
 	asked.Pool = pool

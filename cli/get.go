@@ -33,18 +33,18 @@ func newGetCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// listing is what all get commands have in common: which rows of type T to show, and how.
+// listing is the common part of all get commands: which rows of type T to show, and how.
 type listing[T any] struct {
 	io      IOStreams
 	now     func() time.Time
 	noun    string
 	columns func(now time.Time) []column[T]
-	// name is how -o name and the arguments call a row; id tells rows apart from each other.
+	// name is the row's name for -o name and for arguments; id identifies the row.
 	name func(T) string
 	id   func(T) string
 	// print is how -o name writes a row.
 	print func(T) string
-	// quiet rows come and go without notice; names that have none are not missing.
+	// quiet rows appear and disappear without a message; a name without rows is not an error.
 	quiet bool
 
 	output    *output
@@ -52,13 +52,13 @@ type listing[T any] struct {
 	sortBy    string
 	watch     bool
 	names     []string
-	// pool is the one that rows are limited to.
+	// pool limits the rows to one pool.
 	pool string
-	// absent look for what rows are limited to, where there are no rows: each is the error that it is not there.
+	// absent checks the objects that limit the rows if there are no rows: each returns an error if its object does not exist.
 	absent []func() error
-	// gone is what is said of a watched row that is there no more.
+	// gone is the message for a watched row that has disappeared.
 	gone phrase.Text
-	// kept is the columns of the table so far.
+	// kept is the table's columns so far.
 	kept kept
 }
 
@@ -76,8 +76,7 @@ func (l *listing[T]) addListFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&l.noHeaders, "no-headers", false, "Leave out the table's headers")
 }
 
-// show prints the rows that the arguments name, all if they name none. A name without a row is an error, after the
-// others were printed.
+// show prints the rows that the arguments name, or all. A name without a row is an error, reported after the other rows are printed.
 func (l *listing[T]) show(rows []T) error {
 	known := make([]string, len(rows))
 	for i, row := range rows {
@@ -108,14 +107,14 @@ func (l *listing[T]) show(rows []T) error {
 	return nil
 }
 
-// addPoolFlag adds the flag that limits the rows to those of a pool.
+// addPoolFlag adds the flag that limits the rows to a pool.
 func (l *listing[T]) addPoolFlag(cmd *cobra.Command, f *Factory, usage string) {
 	cmd.Flags().StringVar(&l.pool, "pool", "", usage)
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f))
 	l.absent = append(l.absent, func() error { return f.findPool(cmd.Context(), l.pool) })
 }
 
-// addNamespaceFlag adds the flag that shows what all namespaces have; without it the one that is meant has to be there.
+// addNamespaceFlag adds the flag for all namespaces. Without the flag the selected namespace must exist.
 func (l *listing[T]) addNamespaceFlag(cmd *cobra.Command, f *Factory, all *bool, usage string) {
 	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, usage)
 	l.absent = append(l.absent, func() error {
@@ -126,7 +125,7 @@ func (l *listing[T]) addNamespaceFlag(cmd *cobra.Command, f *Factory, all *bool,
 	})
 }
 
-// goneText says of a watched row that it is there no more.
+// goneText returns the message for a watched row that has disappeared.
 func (l *listing[T]) goneText() phrase.Text {
 	if len(l.gone) > 0 {
 		return l.gone
@@ -134,7 +133,7 @@ func (l *listing[T]) goneText() phrase.Text {
 	return phrase.Of("is gone")
 }
 
-// pick keeps the named rows and tells the names that have none.
+// pick returns the named rows, and the names without a row.
 func (l *listing[T]) pick(rows []T) (picked []T, missing []string) {
 	if len(l.names) == 0 {
 		return rows, nil
@@ -147,7 +146,7 @@ func (l *listing[T]) pick(rows []T) (picked []T, missing []string) {
 	return slices.DeleteFunc(slices.Clone(rows), func(row T) bool { return !slices.Contains(l.names, l.name(row)) }), missing
 }
 
-// value is what -o json shows of the rows: a list of them, or the one that was named.
+// value is what -o json shows of the rows: a list, or the one row that was named.
 func (l *listing[T]) value(rows []T) any {
 	if len(l.names) == 1 && len(rows) == 1 && !l.quiet {
 		return rows[0]
@@ -177,7 +176,7 @@ func (l *listing[T]) write(rows []T, headers bool) error {
 	return writeTable(l.io.Out, rows, l.columns(l.now()), l.style(headers))
 }
 
-// writeCustom writes the columns that the user chose.
+// writeCustom writes the columns that the user selected.
 func (l *listing[T]) writeCustom(rows []T, headers bool) error {
 	columns, err := customColumns(l.output.template)
 	if err != nil {
@@ -203,12 +202,12 @@ func (l *listing[T]) style(headers bool) tableStyle {
 		style.width = 0
 	}
 	if l.output.format == outputCustomColumns {
-		style.language = phrase.English // the headers are the user's
+		style.language = phrase.English // the headers come from the user
 	}
 	return style
 }
 
-// run shows the rows that read returns, or those that watch reports for as long as the user looks.
+// run shows the rows that read returns, or, with --watch, those that watch reports until interrupted.
 func (l *listing[T]) run(
 	ctx context.Context, read func(context.Context) ([]T, error), watch func(context.Context, func([]T)) error,
 ) error {
@@ -224,7 +223,7 @@ func (l *listing[T]) run(
 	})
 }
 
-// runFleet shows the rows that rows finds in the cluster's nodes and pools.
+// runFleet shows rows computed from the cluster's nodes and pools.
 func (l *listing[T]) runFleet(ctx context.Context, f *Factory, rows func(inventory.Cluster) []T) error {
 	reader, err := f.reader()
 	if err != nil {
@@ -241,7 +240,7 @@ func (l *listing[T]) runFleet(ctx context.Context, f *Factory, rows func(invento
 	})
 }
 
-// follow prints the rows that are new or have changed each time it is called; a row that is gone is told on stderr.
+// follow returns a function that prints new and changed rows on each call; a row that disappeared is reported on stderr.
 func (l *listing[T]) follow(ctx context.Context, cancel context.CancelCauseFunc) func([]T) {
 	seen := map[string]string{}
 	first := true
@@ -269,7 +268,7 @@ func (l *listing[T]) follow(ctx context.Context, cancel context.CancelCauseFunc)
 	}
 }
 
-// fingerprint changes when what the row shows does; ages do not count.
+// fingerprint changes when the visible row changes, except for ages.
 func (l *listing[T]) fingerprint(row T) string {
 	var text strings.Builder
 	for _, c := range l.columns(time.Time{}) {
@@ -278,7 +277,7 @@ func (l *listing[T]) fingerprint(row T) string {
 	return text.String()
 }
 
-// stream writes rows of a watch: in JSON one line each, in YAML one document each.
+// stream writes watched rows: one line per row in JSON, one document per row in YAML.
 func (l *listing[T]) stream(rows []T, headers bool) error {
 	switch l.output.format {
 	case outputJSON:

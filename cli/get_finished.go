@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// finishedOptions are those of jobs that have finished, which the ledger knows when the cluster does not any more.
+// finishedOptions are the options for finished jobs. The ledger knows them when the cluster no longer does.
 type finishedOptions struct {
 	show   bool
 	since  string
@@ -27,7 +27,7 @@ func (o *finishedOptions) addFlags(cmd *cobra.Command) {
 	o.ledger.addFlags(cmd.Flags())
 }
 
-// check finds flags that say nothing about jobs that have finished.
+// checkFinished refuses flags that do not apply to finished jobs.
 func (o *getJobsOptions) checkFinished() error {
 	switch {
 	case o.watch:
@@ -108,7 +108,7 @@ func finishedColumns(now time.Time, namespaces bool) []column[ledger.Job] {
 	return columns
 }
 
-// finishedAgo is how long ago a job finished; "by" where nobody saw it.
+// finishedAgo says how long ago a job finished; "by" if the exact time is unknown.
 func finishedAgo(now time.Time, j ledger.Job) phrase.Text {
 	if j.Uncertain {
 		return phrase.Of("by %s ago", age(now, j.Finished))
@@ -116,7 +116,7 @@ func finishedAgo(now time.Time, j ledger.Job) phrase.Text {
 	return phrase.Of("%s ago", age(now, j.Finished))
 }
 
-// describeFinished shows the last job of a name that the ledger knows; false where it knows none, or is not known itself.
+// describeFinished shows the latest job of a name that the ledger knows. It returns false if there is no such job or no known ledger.
 func (f *Factory) describeFinished(ctx context.Context, o *ledgerOptions, format string, namespace, name string) (bool, error) {
 	if known, err := o.find(ctx, f); err != nil || !known {
 		return false, err
@@ -163,7 +163,7 @@ func describeFinishedJob(d *description, job ledger.JobDetail, now time.Time) er
 	return describeRows(d, "Pods that held GPUs", job.Holdings, columns)
 }
 
-// hoursOf is what pods certainly held.
+// hoursOf sums the GPU-hours that pods certainly held.
 func hoursOf(holdings []ledger.Holding, now time.Time) float64 {
 	sum := 0.0
 	for i := range holdings {

@@ -105,7 +105,7 @@ func runGetJobs(ctx context.Context, o *getJobsOptions) error {
 	return o.run(ctx, read, watch)
 }
 
-// watching runs a watch until it fails or the user ends it, which is a success: it is how a watch ends.
+// watching runs a watch until it fails or the user interrupts it. An interrupt is a success: it is the normal end of a watch.
 func watching(ctx context.Context, watch func(context.Context, context.CancelCauseFunc) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -150,7 +150,7 @@ func statuses() []string {
 	return out
 }
 
-// checkStatus knows one status more of jobs that have finished.
+// checkStatus also accepts the status that only finished jobs have.
 func (o *getJobsOptions) checkStatus() error {
 	if o.finished.show && strings.EqualFold(o.status, ledger.OutcomeDeleted) {
 		o.status = ledger.OutcomeDeleted
@@ -159,7 +159,7 @@ func (o *getJobsOptions) checkStatus() error {
 	return checkStatus(&o.status)
 }
 
-// checkStatus refuses a word that is no status, and gives it the case that statuses have.
+// checkStatus refuses an unknown status, and normalizes its case.
 func checkStatus(status *string) error {
 	if *status == "" {
 		return nil
@@ -183,7 +183,7 @@ func jobKinds() []string {
 	return out
 }
 
-// jobColumns are the columns of jobs. The last one of the narrow table is where a job runs, or else why it does not.
+// jobColumns returns the columns of jobs. The last column of the narrow table shows where a job runs, or why it does not.
 func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 	type job = inventory.Job
 	columns := []column[job]{
@@ -217,7 +217,7 @@ func jobColumns(now time.Time, namespaces bool) []column[inventory.Job] {
 	return columns
 }
 
-// ranFor is for how long a job has run, since its first pod started; "" for one of which none has.
+// ranFor returns how long a job has run since its first pod started, or "" if no pod has started.
 func ranFor(j inventory.Job, now time.Time) string {
 	switch {
 	case j.Started == nil:
@@ -240,7 +240,7 @@ func gpuTypesOf(j inventory.Job) string {
 	return gpuTypeNames(j.GPUTypes)
 }
 
-// migTypeNames lists the slices that each pod of a job asks for, and the types that it takes.
+// migTypeNames lists the MIG slices that each pod of a job requests, and the accepted GPU types.
 func migTypeNames(mig []inventory.AskedProfile, types []string) string {
 	slices := make([]string, len(mig))
 	for i, asked := range mig {
@@ -249,7 +249,7 @@ func migTypeNames(mig []inventory.AskedProfile, types []string) string {
 	return strings.Join(append(slices, types...), ",")
 }
 
-// gpuTypeNames lists the types that a job takes.
+// gpuTypeNames lists the GPU types that a job accepts.
 func gpuTypeNames(types []string) string {
 	if len(types) == 0 {
 		return word("any")
@@ -257,7 +257,7 @@ func gpuTypeNames(types []string) string {
 	return strings.Join(types, ",")
 }
 
-// firstGPUType is the type that a job prefers, and how many others it takes.
+// firstGPUType returns the preferred GPU type of a job, and the number of other accepted types.
 func firstGPUType(j inventory.Job) string {
 	if len(j.GPUTypes) < 2 || len(j.MIG) > 0 {
 		return gpuTypesOf(j)
@@ -270,7 +270,7 @@ func placeOrReason(j inventory.Job, language phrase.Language) string {
 	if j.Reason != "" {
 		text = reasonIn(j.Trouble, language)
 	}
-	if j.Array != nil { // how far it has come stays in the row where the rest has no room
+	if j.Array != nil { // the array's progress must stay visible in the row if the rest does not fit
 		text = strings.TrimSuffix(j.Array.Progress().In(language)+": "+text, ": ")
 	}
 	return text
@@ -283,10 +283,10 @@ func nodesInShort(j inventory.Job) string {
 	return strings.Join(j.Nodes, "")
 }
 
-// reasonOf is a trouble on one line: the word, and what the scheduler's verdict comes down to.
+// reasonOf formats a trouble on one line: the reason, and the short form of the scheduler's message.
 func reasonOf(t inventory.Trouble) string { return reasonIn(t, phrase.English) }
 
-// reasonText is reasonOf within a text: it is put into words with it.
+// reasonText is [englishReason] as a [phrase.Text], for use within another text.
 func reasonText(t inventory.Trouble) phrase.Text {
 	if t.Message == "" {
 		return phrase.Quote(t.Reason)
@@ -294,7 +294,7 @@ func reasonText(t inventory.Trouble) phrase.Text {
 	return phrase.Of("%s: %s", cmp.Or(t.Reason, "Unknown"), phrase.Written(t.Message))
 }
 
-// reasonIn is reasonOf in a language: the word is the same in all of them, and so is what others say.
+// reasonIn is [englishReason] in a language. The reason and texts of others are not translated.
 func reasonIn(t inventory.Trouble, language phrase.Language) string {
 	if t.Message == "" {
 		return t.Reason
@@ -302,7 +302,7 @@ func reasonIn(t inventory.Trouble, language phrase.Language) string {
 	return cmp.Or(t.Reason, "Unknown") + ": " + messageIn(t.Message, language)
 }
 
-// messageIn is the message of a trouble in a language: words of ours, or what the scheduler says of a pod as a whole.
+// messageIn localizes the message of a trouble: a text of ours, or what the scheduler says about the pod as a whole.
 func messageIn(message string, language phrase.Language) string {
 	words := language.Message(message)
 	if words != message || language != phrase.Chinese {
@@ -313,10 +313,10 @@ func messageIn(message string, language phrase.Language) string {
 			return found.Fill(found.Says, "").In(language)
 		}
 	}
-	return message // which tells of nodes one by one: gpuctl why puts that into words
+	return message // the message is about individual nodes: gpuctl why explains it
 }
 
-// messagesIn are messages in a language.
+// messagesIn localizes messages.
 func messagesIn(messages []string, language phrase.Language) []string {
 	out := make([]string, len(messages))
 	for i, message := range messages {

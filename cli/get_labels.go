@@ -76,12 +76,12 @@ func runGetLabels(ctx context.Context, o *getLabelsOptions) error {
 	if o.key != "" {
 		return o.showKey(shown, pool.LabelKey(o.key))
 	}
-	picked, _ := o.pick(shown) // a node without our labels is there all the same
+	picked, _ := o.pick(shown) // a node without our labels still exists
 	o.names = nil
 	return o.show(picked)
 }
 
-// showKey shows who has the label of a key, and says which of the named nodes do not.
+// showKey shows the nodes that have a label, and reports the named nodes that do not.
 func (o *getLabelsOptions) showKey(rows []inventory.NodeLabel, key string) error {
 	o.noun = nounWithLabel + key
 	picked, lacking := o.pick(rows)

@@ -75,7 +75,7 @@ func nodeColumns() []column[inventory.Node] {
 	}
 }
 
-// migFree is how many MIG slices of each profile are free, of how many.
+// migFree lists the free MIG slices of each profile, and their total.
 func migFree(all []inventory.ProfileCount) string {
 	out := make([]string, len(all))
 	for i, p := range all {
@@ -93,7 +93,7 @@ func sharedFree(g *inventory.GPUs) string {
 	return number(g.Free) + "/" + number(g.Allocatable)
 }
 
-// share is the requested part of a capacity, such as 37%.
+// share formats the requested part of a capacity, such as 37%.
 func share(c inventory.Capacity) string {
 	total := c.Allocatable.AsApproximateFloat64()
 	if total == 0 {

@@ -12,10 +12,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// podOptions are those of get jobs --pods.
+// podOptions are the options of get jobs --pods.
 type podOptions struct{ show bool }
 
-// jobPod is one pod of a job, with what it has from the job.
+// jobPod is one pod of a job, with the relevant fields of the job.
 type jobPod struct {
 	Job       string `json:"job"`
 	Namespace string `json:"namespace"`

@@ -70,7 +70,7 @@ func poolColumns() []column[inventory.Pool] {
 	}
 }
 
-// poolWaiting is how many GPUs jobs wait for, of a pool whose GPUPool tells it.
+// poolWaiting returns how many GPUs jobs wait for, if the pool's GPUPool reports it.
 func poolWaiting(p inventory.Pool) string {
 	if p.Declared == nil {
 		return ""
@@ -78,7 +78,7 @@ func poolWaiting(p inventory.Pool) string {
 	return number(p.Declared.Status.Pending.GPUs)
 }
 
-// poolCondition is the status of a condition of a pool's GPUPool, "" where there is none.
+// poolCondition returns the status of a condition of the pool's GPUPool, or "".
 func poolCondition(p inventory.Pool, kind string) string {
 	if p.Declared == nil {
 		return ""

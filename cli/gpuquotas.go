@@ -56,7 +56,7 @@ func completeGPUQuotas(f *Factory) completer {
 	})
 }
 
-// problemsOf are the conditions that are true of a quota.
+// problemsOf returns the problem conditions that are true for a quota.
 func problemsOf(q *inventory.GPUQuota) (out []string) {
 	for _, kind := range []string{names.ConditionOvercommitted, names.ConditionMinNotBacked} {
 		if q.Condition(kind) != nil {

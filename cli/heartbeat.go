@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// heartbeatPoll is how often a command that waits asks whether the cluster is still there, and how long an answer may take.
+	// heartbeatPoll is the interval at which a waiting command checks the cluster, and the timeout of a check.
 	heartbeatPoll = 5 * time.Second
 	// heartbeatLimit is how long the cluster may be silent before the command gives up.
 	heartbeatLimit = time.Minute
 )
 
-// heartbeat looks after a watch: one whose API server is gone never stops trying, and says nothing.
+// heartbeat monitors the cluster during a watch: a watch whose API server is gone retries forever without a message.
 type heartbeat struct {
-	// ask is nil if the cluster has answered, whatever it said.
+	// ask returns nil if the cluster has answered, whatever the answer.
 	ask func(context.Context) error
-	// lost is called when the cluster does not answer, with for how long it has not, and back when it does so again.
+	// lost is called when the cluster stops answering, with the duration of the silence; onBack is called when it answers again.
 	lost func(text phrase.Text, silent time.Duration)
 	back func()
 }
 
-// newHeartbeat returns a heartbeat over a cluster. An answer of the API server counts, also that it refuses to answer.
+// newHeartbeat returns a heartbeat for a cluster. Any answer of the API server counts, including a refusal.
 func newHeartbeat(client kubernetes.Interface, lost func(phrase.Text, time.Duration), back func()) *heartbeat {
 	ask := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, heartbeatPoll)
@@ -42,7 +42,7 @@ func newHeartbeat(client kubernetes.Interface, lost func(phrase.Text, time.Durat
 	return &heartbeat{ask: ask, lost: lost, back: back}
 }
 
-// keep returns ctx's error when that ends, or that the cluster is unreachable once it was silent for too long.
+// keep returns ctx's error when ctx ends, or an error if the cluster was silent for too long.
 func (v *heartbeat) keep(ctx context.Context) error {
 	answered, silent := time.Now(), false
 	ticker := time.NewTicker(heartbeatPoll)
@@ -92,7 +92,7 @@ func (v *heartbeat) over(ctx context.Context, watch func(context.Context) error)
 	return err
 }
 
-// watched runs a watch under a heartbeat. What is in the way of either is said on stderr.
+// watched runs a watch under a heartbeat. Problems of either are reported on stderr.
 func (f *Factory) watched(ctx context.Context, watch func(context.Context, *inventory.Reader) error) error {
 	client, err := f.kubernetes()
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *Factory) watched(ctx context.Context, watch func(context.Context, *inve
 		over(ctx, func(ctx context.Context) error { return watch(ctx, reader) })
 }
 
-// onceLost says when a watch begins to get old, and when it does not any more.
+// onceLost reports when a watch becomes stale, and when it is current again.
 func (f *Factory) onceLost(lost, back func(phrase.Text)) func(error) {
 	old := false
 	return func(err error) {
@@ -120,7 +120,7 @@ func (f *Factory) onceLost(lost, back func(phrase.Text)) func(error) {
 	}
 }
 
-// briefly is what an error is, on one line.
+// briefly formats an error on one line.
 func (f *Factory) briefly(err error) string {
 	text, _, _ := strings.Cut(message(err).In(f.language()), "\n")
 	return oneLine(text)

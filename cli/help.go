@@ -9,10 +9,10 @@ import (
 	"g8s.host/gpu-scheduler/cli/monospace"
 )
 
-// helpWidth is how wide help is, in columns: what most windows show, and what is still easy to read in those that are wider.
+// helpWidth is the width of help in columns: it fits most windows, and is readable in wider ones.
 const helpWidth = 100
 
-// fitHelp makes the help of a command and all below it fit in its columns, so that those who write it need not count.
+// fitHelp wraps the help of a command and its subcommands, so that authors need not count columns.
 func fitHelp(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))
 	var fit func(*cobra.Command)
@@ -25,8 +25,8 @@ func fitHelp(root *cobra.Command) {
 	fit(root)
 }
 
-// fitted breaks the paragraphs anew that have a line which is too long. Lines that begin with blanks are tables and examples,
-// and stay.
+// fitted rewraps the paragraphs that have a line which is too long. Lines that begin with blanks are tables and examples, and are not
+// changed.
 func fitted(text string) string {
 	var out, paragraph []string
 	end := func() {
@@ -41,7 +41,7 @@ func fitted(text string) string {
 	for line := range strings.SplitSeq(text, "\n") {
 		if line != "" && !strings.HasPrefix(line, " ") {
 			paragraph = append(paragraph, line)
-			if strings.HasSuffix(line, ".") || strings.HasSuffix(line, ":") { // whoever wrote it may have meant to begin anew
+			if strings.HasSuffix(line, ".") || strings.HasSuffix(line, ":") { // the line break may be intended
 				end()
 			}
 			continue

@@ -10,17 +10,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// helpWords are what cobra's template of help says itself.
+// helpWords are the words of cobra's help template.
 var helpWords = []string{
 	"Usage:", "Aliases:", "Examples:", "Available Commands:", "Additional Commands:", "Global Flags:", "Flags:",
 	`Use "`, "for more information about a command.",
 }
 
-// comment is a comment in an example.
+// comment matches a comment in an example.
 var comment = regexp.MustCompile(`(?m)(\s#\s+)(.*)$`)
 
-// translateHelp shows help in the language that is known once the flags are read: what a command does, its flags, and the
-// comments of its examples.
+// translateHelp shows help in the language known after the flags are parsed: descriptions, flags, and comments in examples.
 func translateHelp(f *Factory, root *cobra.Command) {
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -34,7 +33,7 @@ func translateHelp(f *Factory, root *cobra.Command) {
 	})
 }
 
-// longIn is a longer text in a language, paragraph by paragraph, so that one which several commands have is there once.
+// longIn translates a long text paragraph by paragraph, so that a paragraph shared by several commands is in the catalogue once.
 func longIn(language phrase.Language, long string) string {
 	paragraphs := strings.Split(long, "\n\n")
 	for i, paragraph := range paragraphs {
@@ -46,7 +45,7 @@ func longIn(language phrase.Language, long string) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// paragraphKey is a paragraph as a catalogue has it: however its lines are broken, but for those that begin with blanks.
+// paragraphKey is the key of a paragraph in the catalogue: its words joined by single blanks, unless it contains lines that begin with blanks.
 func paragraphKey(paragraph string) string {
 	if strings.Contains(paragraph, "\n  ") {
 		return paragraph
@@ -54,7 +53,7 @@ func paragraphKey(paragraph string) string {
 	return strings.Join(strings.Fields(paragraph), " ")
 }
 
-// translate puts the help of one command in a language.
+// translate translates the help of one command.
 func translate(cmd *cobra.Command, language phrase.Language) {
 	cmd.Short = language.Words(cmd.Short)
 	cmd.Long = longIn(language, cmd.Long)
@@ -69,7 +68,7 @@ func translate(cmd *cobra.Command, language phrase.Language) {
 		group.Title = language.Words(group.Title)
 	}
 	ofFlag := func(flag *pflag.Flag) {
-		if flag.Name == "help" { // cobra's own, with the name of the command in it
+		if flag.Name == "help" { // cobra's own text, which contains the name of the command
 			flag.Usage = language.Words("Show this help")
 		}
 		flag.Usage = language.Words(flag.Usage)

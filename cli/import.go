@@ -66,7 +66,7 @@ func runImport(o *importOptions, file string) error {
 	return err
 }
 
-// complete takes from the flags and the user's configuration what the script may not say.
+// complete fills options that the script may not specify from the flags and the user's configuration.
 func (o *importOptions) complete(file string) error {
 	o.options.Name = displayName(file)
 	o.options.GPUTypes = map[string]string{}

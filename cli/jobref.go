@@ -11,8 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// jobRefs reads names of jobs, such as sft, job/sft or training/sft, in the namespace of the command. One that is named twice is
-// one job.
+// jobRefs parses job names, such as sft, job/sft or training/sft, in the namespace of the command. Duplicates are removed.
 func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
 	namespace, err := f.namespace()
 	if err != nil {
@@ -38,7 +37,7 @@ func (f *Factory) jobRefs(args []string) ([]submit.Ref, error) {
 	return eachOnce(out), nil
 }
 
-// eachOnce leaves out what was there before.
+// eachOnce removes duplicates.
 func eachOnce[T comparable](all []T) []T {
 	seen := make(map[T]bool, len(all))
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool {
@@ -48,7 +47,7 @@ func eachOnce[T comparable](all []T) []T {
 	})
 }
 
-// jobName is the name of a job in an argument such as sft, job/sft or training/sft.
+// jobName returns the name of a job from an argument such as sft, job/sft or training/sft.
 func jobName(arg string) string {
 	kind, name, ok := strings.Cut(arg, "/")
 	if ok && (classes[kind] == classJob || slices.Contains(jobKinds(), kind)) {
@@ -57,7 +56,7 @@ func jobName(arg string) string {
 	return arg
 }
 
-// jobNames are the names of jobs in arguments, each once.
+// jobNames returns the job names in arguments, without duplicates.
 func jobNames(args []string) []string {
 	out := make([]string, len(args))
 	for i, arg := range args {
@@ -66,7 +65,7 @@ func jobNames(args []string) []string {
 	return eachOnce(out)
 }
 
-// renderOptionsOf asks the cluster what rendering the YAML of a job again depends on.
+// renderOptionsOf reads from the cluster what rendering a job's YAML again depends on.
 func (f *Factory) renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
 	doc, err := writer.Document(ctx, ref)
 	if err != nil {

@@ -9,23 +9,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// jobVerb is a command that does one thing to each of the named jobs.
+// jobVerb is a command that applies one action to each of the named jobs.
 type jobVerb struct {
 	changes
 	factory *Factory
-	// act does it to one job.
+	// act applies the action to one job.
 	act func(context.Context, *submit.Client, submit.Ref) (submit.Result, error)
-	// says tells people what was done; it is not asked when nothing was.
+	// says describes what was done. It is not called if nothing was done.
 	says func(submit.Result) phrase.Text
-	// alone says that what is done has the terminal to itself, so that no progress is shown.
+	// alone says that the action needs the terminal, so that no progress is shown.
 	alone bool
-	// already is how a job is called to which nothing was to be done, such as "paused already".
+	// already describes a job for which nothing had to be done, such as "paused already".
 	already phrase.Text
-	// note is what there is to tell besides of what the last act has done.
+	// note is an additional message of the last action.
 	note phrase.Text
 }
 
-// addTo adds what all such commands have in common.
+// addTo adds the common parts of all such commands.
 func (v *jobVerb) addTo(cmd *cobra.Command) *cobra.Command {
 	v.io, v.output = v.factory.IO, changeOutput()
 	v.output.addTo(cmd)
@@ -81,7 +81,7 @@ func (v *jobVerb) run(ctx context.Context, args []string) error {
 	return failed.err()
 }
 
-// tellNote tells the note of what was done to a job.
+// tellNote prints the note of an action on a job.
 func (v *jobVerb) tellNote(result submit.Result) {
 	if v.note != nil && result.Action != submit.ActionUnchanged {
 		v.io.tell("%s/%s: %s", result.Ref.Kind, result.Ref.Name, v.note.In(v.factory.language()))
@@ -97,18 +97,18 @@ func (v *jobVerb) changeOf(result submit.Result) change {
 	return out
 }
 
-// stepOptions are those of a step at this moment.
+// stepOptions returns the options for a step now.
 func (v *jobVerb) stepOptions() submit.StepOptions {
 	return submit.StepOptions{Now: v.factory.Now(), DryRun: v.dryRun == dryRunServer}
 }
 
-// editOptions are those of an edit of one job.
+// editOptions returns the options for an edit of one job.
 func (v *jobVerb) editOptions(ctx context.Context, writer *submit.Client, ref submit.Ref) (submit.EditOptions, error) {
 	options, err := v.factory.renderOptionsOf(ctx, writer, ref)
 	return submit.EditOptions{DryRun: v.dryRun == dryRunServer, Render: options, Presets: v.factory.presetTexts}, err
 }
 
-// released tells what a job without pods gives back.
+// released describes the GPUs that a job without pods releases.
 func released(result submit.Result) phrase.Text {
 	switch result.GPUs {
 	case 0:
@@ -119,7 +119,7 @@ func released(result submit.Result) phrase.Text {
 	return phrase.Of(": its %d GPUs are released", result.GPUs)
 }
 
-// asked tells what a job waits for again.
+// asked describes the GPUs that a job waits for again.
 func asked(result submit.Result) phrase.Text {
 	if result.GPUs == 0 {
 		return nil

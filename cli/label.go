@@ -18,7 +18,7 @@ type labelOptions struct {
 	changes
 	factory                   *Factory
 	overwrite, remove, anyKey bool
-	// notes are what is said of the words that are no keys as they are.
+	// notes are messages about words that are not full label keys.
 	notes []phrase.Text
 }
 
@@ -84,14 +84,14 @@ func (o *labelOptions) label(ctx context.Context, nodes []string, labels map[str
 	return o.flush()
 }
 
-// warn tells people something; programs compare what was done.
+// warn prints a warning for people; it is omitted for output formats that programs read.
 func (o *labelOptions) warn(text phrase.Text) {
 	if o.output.format == "" {
 		o.io.tell("warning: %s", text)
 	}
 }
 
-// addLabelled tells what became of each node: which label it has lost, with the value that it had.
+// addLabelled records what was done to each node, including removed labels with their values.
 func (o *labelOptions) addLabelled(plan pool.Plan, labels map[string]*string) {
 	for _, patch := range plan.Patches {
 		text := phrase.Of("labelled")
@@ -160,8 +160,8 @@ func (o *labelOptions) parse(args []string) (nodes []string, labels map[string]*
 	return slices.Compact(nodes), labels, nil
 }
 
-// removedKey is the index of the label that --delete removes: the last argument, unless it is another one that alone
-// looks like a label, as in "label node pool node-1 --delete".
+// removedKey returns the index of the label that --delete removes: the last argument, or the only one that looks like a label, as in "label node pool
+// node-1 --delete".
 func removedKey(args []string) int {
 	isKey := func(arg string) bool {
 		return strings.ContainsAny(arg, "/=") || slices.Contains(usualKeys, pool.LabelKey(arg))
@@ -173,10 +173,10 @@ func removedKey(args []string) int {
 	return last
 }
 
-// usualKeys are the labels that nodes have for us.
+// usualKeys are the labels that gpuctl sets on nodes.
 var usualKeys = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing, names.LabelAccelerator}
 
-// checkLabels refuses what the API server would refuse, before the first node is labelled, and keys that look like a slip.
+// checkLabels refuses what the API server would refuse, and keys that look like typos, before the first node is labelled.
 func (o *labelOptions) checkLabels(labels map[string]*string) error {
 	for key, value := range labels {
 		err := pool.CheckLabelKey(key)

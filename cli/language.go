@@ -7,7 +7,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
-// languageFlag is the value of --lang, empty where nobody gave it.
+// languageFlag is the value of --lang; empty if not given.
 type languageFlag struct{ phrase.Language }
 
 // String implements pflag.Value.
@@ -35,12 +35,12 @@ func checkLanguage(word string) error {
 	return usagef("%q is no language that gpuctl speaks%s: use %s or %s", word, spelling.DidYouMean(word, known), known[0], known[1])
 }
 
-// language is that of what is said to people: the one of --lang, else of gpuctl's configuration, else of the environment.
+// language returns the language of messages: that of --lang, else of gpuctl's configuration, else of the environment.
 func (f *Factory) language() phrase.Language {
 	if f.lang.Language != "" {
 		return f.lang.Language
 	}
-	if config, err := readUserConfig(); err == nil && checkLanguage(config.Lang) == nil { // who needs the rest of it tells what is wrong
+	if config, err := readUserConfig(); err == nil && checkLanguage(config.Lang) == nil { // callers that use the rest report its errors
 		return phrase.Language(config.Lang)
 	}
 	return f.IO.Language

@@ -27,13 +27,13 @@ const (
 	envLedgerCA = "GPUCTL_LEDGER_CA"
 )
 
-// noLedger is the address that says that no ledger is to be asked.
+// noLedger is the address that disables the ledger.
 const noLedger = "none"
 
 // ledgerOptions say where the ledger is: the flags, else the environment, else the configuration file, else the cluster.
 type ledgerOptions struct {
 	ledgerclient.Options
-	// said is what the cluster says, once it was asked.
+	// said is the cluster's ledger configuration, once read.
 	said map[string]string
 }
 
@@ -44,7 +44,7 @@ func (o *ledgerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Insecure, "ledger-insecure-skip-tls-verify", false, "Accept any certificate of the ledger")
 }
 
-// find reports whether anything says where the ledger is.
+// find reports whether the address of the ledger is known.
 func (o *ledgerOptions) find(ctx context.Context, f *Factory) (bool, error) {
 	config, err := readUserConfig()
 	if err != nil {
@@ -60,7 +60,7 @@ func (o *ledgerOptions) find(ctx context.Context, f *Factory) (bool, error) {
 	return o.Address != noLedger, nil
 }
 
-// discover asks the cluster where its ledger is. A cluster that does not say it, or not to this user, has none.
+// discover reads the address of the ledger from the cluster. If the cluster does not publish it, or this user may not read it, there is none.
 func (o *ledgerOptions) discover(ctx context.Context, f *Factory) (bool, error) {
 	said, err := o.ask(ctx, f)
 	if err != nil {
@@ -76,7 +76,8 @@ func (o *ledgerOptions) discover(ctx context.Context, f *Factory) (bool, error) 
 	return true, nil
 }
 
-// ask returns what the cluster says of its ledger and of its log store, nothing where it does not say it to this user.
+// ask returns the addresses of the ledger and the log store that the cluster publishes. It is empty if they are not published or this
+// user may not read them.
 func (o *ledgerOptions) ask(ctx context.Context, f *Factory) (map[string]string, error) {
 	if o.said != nil {
 		return o.said, nil
@@ -96,7 +97,7 @@ func (o *ledgerOptions) ask(ctx context.Context, f *Factory) (map[string]string,
 	return o.said, nil
 }
 
-// connect returns what asks the ledger.
+// connect returns a client for the ledger.
 func (o *ledgerOptions) connect(ctx context.Context, f *Factory) (*ledgerclient.Client, error) {
 	known, err := o.find(ctx, f)
 	if err != nil {
@@ -117,11 +118,11 @@ func (o *ledgerOptions) connect(ctx context.Context, f *Factory) (*ledgerclient.
 	return ledgerclient.New(config, o.Options)
 }
 
-// pastPatience is how long the ledger has to say how long jobs have run: the answer is of use to somebody who waits for another one.
+// pastPatience is how long to wait for the ledger's run history: it only supports another answer.
 const pastPatience = 5 * time.Second
 
-// past is how long jobs have run that have ended, nil where no ledger tells it to the user. The text says why one that is known does
-// not, where the user can do something about it.
+// past returns how long finished jobs have run, or nil if no ledger tells this user. The text says why a known ledger does not, if the user can
+// do something about it.
 func (o *ledgerOptions) past(ctx context.Context, f *Factory) (*survival.History, phrase.Text) {
 	ctx, cancel := context.WithTimeout(ctx, pastPatience)
 	defer cancel()
@@ -137,7 +138,7 @@ func (o *ledgerOptions) past(ctx context.Context, f *Factory) (*survival.History
 		}
 	}
 	switch {
-	case isLedgerRefusal(err): // of all namespaces, which the user may not list either
+	case isLedgerRefusal(err): // the history covers all namespaces, which the user may not list either
 		return nil, nil
 	case err != nil:
 		return nil, phrase.Of("when jobs start is told by time limits alone, as the ledger does not say how long others have run: %v", err)
@@ -145,13 +146,13 @@ func (o *ledgerOptions) past(ctx context.Context, f *Factory) (*survival.History
 	return ledger.Learn(runs), nil
 }
 
-// isLedgerRefusal says whether the ledger does not tell this to the user.
+// isLedgerRefusal reports whether the ledger refuses this user.
 func isLedgerRefusal(err error) bool {
 	var said *ledgerclient.Error
 	return errors.As(err, &said) && (said.Status == http.StatusForbidden || said.Status == http.StatusUnauthorized)
 }
 
-// isLedgerUsage says whether the ledger did not understand the question.
+// isLedgerUsage reports whether the ledger did not understand the query.
 func isLedgerUsage(err error) bool {
 	var said *ledgerclient.Error
 	return errors.As(err, &said) && said.Status == http.StatusBadRequest
@@ -159,10 +160,10 @@ func isLedgerUsage(err error) bool {
 
 var days = regexp.MustCompile(`^(\d{1,5})(d|w)$`)
 
-// parseMoment reads a time: a day, a moment, or how long ago it was, such as 30d, 2w or 12h.
+// parseMoment parses a time: a day, an exact time, or an age such as 30d, 2w or 12h.
 func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 	if found := days.FindStringSubmatch(text); found != nil {
-		count, _ := strconv.Atoi(found[1]) // digits
+		count, _ := strconv.Atoi(found[1]) // the pattern allows only digits
 		if found[2] == "w" {
 			count *= 7
 		}
@@ -179,7 +180,7 @@ func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usagef("--%s is %q, want how long ago, such as 30d or 12h, a day such as 2026-11-01,\nor a time such as 2026-11-01T12:00:00Z", flag, text)
 }
 
-// tellGaps says what may be missing from what the ledger answers.
+// tellGaps prints what may be missing from the ledger's answer.
 func tellGaps(io IOStreams, begin time.Time, gaps []ledger.Gap) {
 	if !begin.IsZero() {
 		io.tell("note: the ledger begins on %s: what had ended by then is missing", begin.Format(time.RFC3339))

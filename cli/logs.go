@@ -20,7 +20,7 @@ import (
 type logsOptions struct {
 	factory *Factory
 	stream  joblogs.Options
-	// What the flags say, as they say it; "" and a negative tail are nothing.
+	// Flag values as given; "" and a negative tail mean not set.
 	tail      int64
 	rank      rankFlag
 	since     time.Duration
@@ -106,7 +106,7 @@ func (o *logsOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.stream.MaxStreams, "max-streams", joblogs.DefaultMaxStreams, "How many containers may be read at a time")
 }
 
-// complete turns what the flags say into options of the stream.
+// complete converts the flags into options of the stream.
 func (o *logsOptions) complete() (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (o *logsOptions) complete() (err error) {
 	return err
 }
 
-// check finds flags that stand against each other.
+// check refuses contradicting flags.
 func (o *logsOptions) check() error {
 	switch {
 	case o.exitCode && !o.stream.Follow:
@@ -154,7 +154,7 @@ func runLogs(ctx context.Context, o *logsOptions) error {
 	return o.run(ctx)
 }
 
-// run prints what the options of the stream say.
+// run prints the output that the options select.
 func (o *logsOptions) run(ctx context.Context) error {
 	client, err := o.factory.kubernetes()
 	if err != nil {
@@ -169,7 +169,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 	case errors.As(err, &none):
 		return o.noOutput(ctx, client, none)
 	case ctx.Err() != nil && o.stream.Follow && !o.exitCode:
-		return nil // ending it is how following ends
+		return nil // an interrupt is the normal end of following
 	case ctx.Err() != nil && o.exitCode:
 		return &outcomeError{code: exitNotFinished, text: phrase.Of("job %s has not finished", o.stream.Job)}
 	case err != nil || !o.exitCode:
@@ -178,7 +178,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 	return exitAs(job)
 }
 
-// print copies the output of the job to stdout, and on stderr says what the job waits for.
+// print copies the output of the job to stdout, and reports on stderr what the job waits for.
 func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (inventory.Job, error) {
 	printer := &logPrinter{io: o.factory.IO, timestamps: o.timestamps, noPrefix: o.noPrefix}
 	if o.output != nil && o.output.format == outputJSON {
@@ -215,7 +215,7 @@ func (o *logsOptions) print(ctx context.Context, client kubernetes.Interface) (i
 	return job, errors.Join(err, printer.end(err))
 }
 
-// noOutput says why there is nothing to print, and what to do.
+// noOutput explains why there is nothing to print, and what to do.
 func (o *logsOptions) noOutput(ctx context.Context, client kubernetes.Interface, none *joblogs.NoOutputError) error {
 	job := none.Job
 	switch {

@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// isGone reports whether there is no output because the job, or all its pods, are gone: the ledger may have kept some.
+// isGone reports whether there is no output because the job, or all its pods, are gone. The ledger may have kept some.
 func (o *logsOptions) isGone(err error) bool {
 	var none *joblogs.NoOutputError
 	switch {
@@ -23,12 +23,12 @@ func (o *logsOptions) isGone(err error) bool {
 	case isA[*inventory.NotFoundError](err):
 		return true
 	}
-	// The ledger keeps no ranks. Of one of a job that goes on it has nothing to tell, and that the job runs is of the others.
+	// The ledger keeps no ranks, so it cannot help with one rank of a running job.
 	return errors.As(err, &none) && (none.Rank == nil || none.Job.Finished != nil || none.Job.Status == inventory.StatusTerminating)
 }
 
-// showPast prints what is kept of a job that is gone, and where else its output may be if it is past; false where that is not all
-// of it.
+// showPast prints the kept output of a deleted job, and where else its output may be if the job is past. It returns false if that is
+// incomplete.
 func (o *logsOptions) showPast(ctx context.Context, past bool) bool {
 	shown, trouble := o.printKept(ctx)
 	if trouble != nil {
@@ -40,8 +40,7 @@ func (o *logsOptions) showPast(ctx context.Context, past bool) bool {
 	return shown && trouble == nil
 }
 
-// printKept prints what the ledger has kept of the output of the last job of the name; false where it has nothing, or is not
-// known.
+// printKept prints the output that the ledger has kept of the latest job of the name. It returns false if there is none or no known ledger.
 func (o *logsOptions) printKept(ctx context.Context) (bool, error) {
 	if known, err := o.ledger.find(ctx, o.factory); err != nil || !known {
 		return false, err
@@ -54,7 +53,7 @@ func (o *logsOptions) printKept(ctx context.Context) (bool, error) {
 	if err != nil || len(kept) == 0 {
 		return false, err
 	}
-	// A name may have been that of several jobs.
+	// Several jobs may have had the same name.
 	last := slices.DeleteFunc(kept, func(out ledger.Output) bool { return out.JobUID != kept[0].JobUID })
 	lines, cut, err := o.keptLines(last)
 	if err != nil {
@@ -74,16 +73,16 @@ func (o *logsOptions) printKept(ctx context.Context) (bool, error) {
 	return true, printer.end(nil)
 }
 
-// Of a job that has ended a moment ago, the ledger may not have read the output yet.
+// If a job has just ended, the ledger may not have read its output yet.
 const (
 	catchUpPoll  = time.Second
 	catchUpPolls = 15
-	// justNow is how long ago a job may have ended for the ledger to be behind.
+	// justNow is how long after a job's end the ledger may still be behind.
 	justNow = 2 * time.Minute
 )
 
-// awaitKept reads what the ledger has kept of the output of a job. One that it has seen end a moment ago, or that it
-// still takes to run, is waited for: the output comes after the end.
+// awaitKept reads the output that the ledger has kept of a job. If the job ended recently, or the ledger still considers it running, it
+// waits: the output arrives after the end.
 func (o *logsOptions) awaitKept(ctx context.Context, client *ledgerclient.Client) ([]ledger.Output, bool, error) {
 	read := func() ([]ledger.Output, bool, error) {
 		return client.Output(ctx, o.stream.Namespace, o.stream.Job, o.stream.Pod, o.stream.Container)
@@ -110,7 +109,7 @@ func (o *logsOptions) awaitKept(ctx context.Context, client *ledgerclient.Client
 	return nil, false, nil
 }
 
-// endedJustNow reports whether the ledger has seen a job of the name end a moment ago, or believes that it runs.
+// endedJustNow reports whether the ledger saw a job of the name end recently, or still considers it running.
 func (o *logsOptions) endedJustNow(ctx context.Context, client *ledgerclient.Client) (bool, error) {
 	query := ledgerclient.Query{
 		By: []ledger.Key{ledger.ByJob}, Namespaces: []string{o.stream.Namespace}, Name: o.stream.Job, Since: o.factory.Now().Add(-justNow), Limit: 1,
@@ -126,7 +125,7 @@ func (o *logsOptions) endedJustNow(ctx context.Context, client *ledgerclient.Cli
 	}), err
 }
 
-// keptLines are the lines that the options choose, in the order of time.
+// keptLines returns the lines that the options select, ordered by time.
 func (o *logsOptions) keptLines(kept []ledger.Output) (lines []joblogs.Line, cut bool, err error) {
 	for _, out := range kept {
 		cut = cut || out.Truncated
@@ -155,15 +154,15 @@ func (o *logsOptions) keptLines(kept []ledger.Output) (lines []joblogs.Line, cut
 	return lines, cut, nil
 }
 
-// keptAbout is what JSON says of output that the ledger has kept. JSON keys are a contract.
+// keptAbout describes kept output in JSON. JSON keys are a contract.
 type keptAbout struct {
-	// Truncated says that there was more before, or is more in the ledger.
+	// Truncated says that earlier output is missing, or that the ledger has more.
 	Truncated bool `json:"truncated"`
-	// Incomplete are the containers, each as POD/CONTAINER, of which reading broke off: there may have been more after.
+	// Incomplete lists the containers, as POD/CONTAINER, whose output could not be read to the end: there may have been more.
 	Incomplete []string `json:"incomplete"`
 }
 
-// brokenOff are the containers whose output is not kept to its end.
+// brokenOff returns the containers whose output is not kept to its end.
 func brokenOff(kept []ledger.Output) []string {
 	out := []string{}
 	for i := range kept {
@@ -175,7 +174,7 @@ func brokenOff(kept []ledger.Output) []string {
 	return out
 }
 
-// mostNamed is how many containers a note names.
+// mostNamed is the maximum number of containers that a note names.
 const mostNamed = 5
 
 func (o *logsOptions) tellKept(kept []ledger.Output, cut, more bool, broken []string) {
@@ -195,7 +194,7 @@ func (o *logsOptions) tellKept(kept []ledger.Output, cut, more bool, broken []st
 	}
 }
 
-// isPast reports whether there is no output because the job has ended or is gone, if there was one.
+// isPast reports whether there is no output because the job has ended or is gone, if it ever existed.
 func (o *logsOptions) isPast(err error) bool {
 	var none *joblogs.NoOutputError
 	if errors.As(err, &none) {
@@ -204,7 +203,7 @@ func (o *logsOptions) isPast(err error) bool {
 	return isA[*inventory.NotFoundError](err)
 }
 
-// tellLogStore says where the cluster has what its jobs have printed, if it says so.
+// tellLogStore says where the cluster stores the output of jobs, if it publishes that.
 func (o *logsOptions) tellLogStore(ctx context.Context) {
 	said, err := o.ledger.ask(ctx, o.factory)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// sourceColors tell the pods of a job apart on a terminal. Red is left out: it looks like an error.
+// sourceColors distinguish the pods of a job on a terminal. Red is omitted because it looks like an error.
 var sourceColors = []string{"\x1b[36m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[34m", "\x1b[96m", "\x1b[93m", "\x1b[92m", "\x1b[95m", "\x1b[94m"}
 
-// logPrinter writes lines of output, each after the pod it is from when there are several.
+// logPrinter writes lines of output, each with a prefix for its pod if there are several.
 type logPrinter struct {
 	io                   IOStreams
 	timestamps, noPrefix bool
-	// several is set as soon as there is more than one pod, and stays so.
+	// several is set as soon as there is more than one pod, and never reset.
 	several bool
 	// tasks says that the pods are tasks of an array.
 	tasks  bool
 	colors map[string]string
-	// json takes the lines instead, if it is set.
+	// json receives the lines instead, if it is set.
 	json *jsonLines
 }
 
-// expect prepares for the pods of a job, those to come included.
+// expect prepares for the pods of a job, including future ones.
 func (p *logPrinter) expect(job inventory.Job) {
 	p.several = p.several || job.Desired > 1 || len(job.Pods) > 1
 	p.tasks = job.Array != nil
@@ -41,7 +41,7 @@ func (p *logPrinter) print(line joblogs.Line) error {
 	if p.io.OutIsTerminal {
 		text = forTerminal(text)
 	}
-	if !line.Cut || p.several { // what is cut goes on right behind, where nothing comes between
+	if !line.Cut || p.several { // the next piece continues on the same line, unless lines of other pods come between
 		text += "\n"
 	}
 	if p.timestamps && !line.Time.IsZero() {
@@ -54,7 +54,7 @@ func (p *logPrinter) print(line joblogs.Line) error {
 	return err
 }
 
-// prefix names the pod of a line: by its rank or task, which a user knows, if it has one.
+// prefix identifies the pod of a line: by its rank or task if it has one, which a user knows.
 func (p *logPrinter) prefix(source joblogs.Source) string {
 	name := source.Pod
 	if source.Rank != nil {
@@ -82,7 +82,7 @@ func (p *logPrinter) prefix(source joblogs.Source) string {
 	return color + name + colorReset + " "
 }
 
-// end ends what was printed, after the error that cut it short, if one did.
+// end finishes the output, after the error that cut it short, if any.
 func (p *logPrinter) end(cause error) error {
 	if p.json == nil {
 		return nil
@@ -90,12 +90,12 @@ func (p *logPrinter) end(cause error) error {
 	return p.json.end(cause)
 }
 
-// jsonLines writes lines as JSON while they come: as the items of one list, or one after the other.
+// jsonLines writes lines as JSON as they arrive: as items of one list, or one object per line.
 type jsonLines struct {
 	out   io.Writer
 	list  bool
 	count int
-	// kept is said at the end of a list that is from the ledger.
+	// kept is added at the end of a list from the ledger.
 	kept *keptAbout
 }
 
@@ -116,7 +116,7 @@ func (j *jsonLines) print(line joblogs.Line) error {
 	return err
 }
 
-// end closes the list. Of output that could not be read at all there is no list.
+// end closes the list. If no output could be read, there is no list.
 func (j *jsonLines) end(cause error) error {
 	if !j.list || cause != nil && j.count == 0 {
 		return nil

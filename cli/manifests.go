@@ -43,7 +43,7 @@ func checkDryRun(value string, choices ...string) error {
 	return usagef("--dry-run is %q, want one of %s", value, strings.Join(choices, ", "))
 }
 
-// creation is one document with the objects that it becomes.
+// creation is one document with the objects rendered from it.
 type creation struct {
 	submission
 	objects []client.Object
@@ -51,26 +51,26 @@ type creation struct {
 
 func (c creation) String() string { return string(c.Kind) + "/" + c.Name }
 
-// manifests are the files of a command that renders what they say.
+// manifests are the files of a command, and how it renders them.
 type manifests struct {
 	factory *Factory
 	files   []string
-	// overrides change the one job of the files.
+	// overrides change the only job of the files.
 	overrides jobplan.Overrides
-	// workdir is the folder to send with the one job of the files; "" leaves it to them.
+	// workdir is the folder to send with the only job of the files; "" keeps that of the files.
 	workdir string
 	// unsent says that nothing will be sent, whatever is rendered.
 	unsent bool
-	// again says that jobs may be there already, which keep what their pools gave them.
+	// again says that the jobs may exist already, and keep what their pools gave them.
 	again bool
-	// offline renders without asking the cluster for anything.
+	// offline renders without reading from the cluster.
 	offline bool
-	// options are what was rendered with, once something was.
+	// options are the render options used, once something was rendered.
 	options render.Options
 }
 
-// read reads, checks and renders every document before anything is sent. Quotas come first, because they make
-// namespaces, and pools before jobs.
+// read reads, checks and renders every document before anything is sent. Quotas come first because they create namespaces, and pools come
+// before jobs.
 func (m *manifests) read(ctx context.Context) ([]creation, error) {
 	docs, err := m.factory.readDocuments(m.files)
 	if err != nil {
@@ -82,7 +82,7 @@ func (m *manifests) read(ctx context.Context) ([]creation, error) {
 	return m.render(ctx, docs)
 }
 
-// render renders documents as [manifests.read] does.
+// render renders documents as [manifests.readCreations] does.
 func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, error) {
 	if err := m.checkNamespace(docs); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (m *manifests) render(ctx context.Context, docs []submission) ([]creation, 
 	return out, nil
 }
 
-// name makes the names of jobs that have only the beginning of one, if each is to be another job.
+// name generates the names of jobs that have only a name prefix, if each is to be a new job.
 func (m *manifests) name(docs []submission) ([]submission, error) {
 	out := slices.Clone(docs)
 	for i := range out {
@@ -138,7 +138,7 @@ func (m *manifests) name(docs []submission) ([]submission, error) {
 	return out, nil
 }
 
-// fill fills in the presets of jobs. Without a cluster they are left out, and that is said.
+// fill fills in the presets of jobs. Without a cluster the presets are skipped, with a warning.
 func (m *manifests) fill(ctx context.Context, docs []submission) ([]submission, error) {
 	if !slices.ContainsFunc(docs, submission.usesPreset) {
 		return docs, nil
@@ -168,7 +168,7 @@ func (m *manifests) fill(ctx context.Context, docs []submission) ([]submission, 
 	return out, nil
 }
 
-// checkNamespace refuses a namespace of the command line that contradicts one of a file.
+// checkNamespace refuses a namespace on the command line that contradicts one in a file.
 func (m *manifests) checkNamespace(docs []submission) error {
 	given := m.factory.explicitNamespace()
 	for _, doc := range docs {
@@ -179,7 +179,7 @@ func (m *manifests) checkNamespace(docs []submission) error {
 	return nil
 }
 
-// sign notes on jobs who submits them. A cluster that does not tell who one is gets jobs without.
+// sign records the submitting user on jobs. If the cluster does not tell the user's name, jobs have none.
 func (m *manifests) sign(ctx context.Context, creations []creation) {
 	if m.offline || !slices.ContainsFunc(creations, func(c creation) bool { return c.Job != nil }) {
 		return
@@ -201,13 +201,13 @@ func rank(c creation) int {
 		return 0
 	case c.Pool != nil:
 		return 1
-	case c.Reservation != nil: // before the jobs that it keeps nodes from, or for
+	case c.Reservation != nil: // before the jobs that it excludes from nodes, or admits to them
 		return 2
 	}
 	return 3
 }
 
-// renderOptions asks the cluster what rendering depends on; without a cluster that is the namespace alone.
+// renderOptions reads from the cluster what rendering depends on. Offline, that is only the namespace.
 func (m *manifests) renderOptions(ctx context.Context, docs []submission) (render.Options, error) {
 	if m.offline {
 		return render.Options{Namespace: m.factory.explicitNamespace(), Now: m.factory.Now(), PoolsUnknown: true}, nil

@@ -18,7 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// hints are what to do next, by the kind of error; the first that fits is added.
+// hints suggest the next step, by the kind of error. The first match is added.
 var hints = []struct {
 	is   func(error) bool
 	hint func(error) phrase.Text
@@ -57,12 +57,12 @@ var hints = []struct {
 	{apierrors.IsUnauthorized, always(phrase.Of("The credentials of this kubeconfig are not accepted: log in again"))},
 }
 
-// complain tells of an error.
+// complain prints an error.
 func (f *Factory) complain(text phrase.Text) {
 	fmt.Fprintln(f.IO.ErrOut, phrase.Of("error: %s", text).In(f.language()))
 }
 
-// message says what an error is, with what to do next where the error itself does not know it.
+// message describes an error, with the next step if the error itself does not name it.
 func message(err error) phrase.Text {
 	if errors.Is(err, context.Canceled) {
 		return phrase.Of("interrupted")
@@ -72,7 +72,7 @@ func message(err error) phrase.Text {
 		text = phrase.Quote(said)
 	}
 	var request *url.Error
-	if errors.As(err, &request) { // what was asked says nothing to people
+	if errors.As(err, &request) { // the request means nothing to people
 		text = text.Replacing(request.Error(), request.Err.Error())
 	}
 	for _, known := range hints {
@@ -87,7 +87,7 @@ func message(err error) phrase.Text {
 	return text
 }
 
-// always is a hint that does not depend on the error.
+// always returns a hint that does not depend on the error.
 func always(hint phrase.Text) func(error) phrase.Text { return func(error) phrase.Text { return hint } }
 
 func hintExists(err error) phrase.Text {
@@ -106,7 +106,7 @@ func hintImmutable(err error) phrase.Text {
 	return phrase.Of("The change is shown above. Delete the job, and create it again")
 }
 
-// isRefusedByPolicy says whether a policy of the cluster refused what was to be written. It tells itself what to do.
+// isRefusedByPolicy reports whether a policy of the cluster refused a write. The policy's message says what to do.
 func isRefusedByPolicy(err error) bool {
 	_, _, ok := submit.PolicyRefusal(err)
 	return ok
@@ -141,7 +141,7 @@ func hintUnreachable(err error) phrase.Text {
 	return phrase.Of("Is the cluster of this kubeconfig up? Its API server is %s", serverOf(request.URL))
 }
 
-// hintNoLedger tells the ledger from the API server: the cluster may be well without it.
+// hintNoLedger distinguishes the ledger from the API server: the cluster may be fine without it.
 func hintNoLedger(err error) phrase.Text {
 	var ledger *ledgerclient.UnreachableError
 	switch {
@@ -156,10 +156,10 @@ func hintNoLedger(err error) phrase.Text {
 		"and is the address right? --ledger URL asks another", ledger.Address)
 }
 
-// isPlugin says whether the program of the kubeconfig that gets credentials failed. client-go has no type for that.
+// isPlugin reports whether the kubeconfig's credential program failed. client-go has no error type for that.
 func isPlugin(err error) bool { return strings.Contains(err.Error(), "getting credentials: ") }
 
-// isPlaintext says whether a server that speaks TLS was spoken to without. Go's says so in the body of its answer.
+// isPlaintext reports whether plain HTTP was sent to a TLS server. Go's server says so in the body of its response.
 func isPlaintext(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -170,7 +170,7 @@ func isPlaintext(err error) bool {
 	})
 }
 
-// isFieldConflict says whether another program set a field that is to be set.
+// isFieldConflict reports whether another program owns a field to be set.
 func isFieldConflict(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }

@@ -13,7 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// editHelp says what becomes of a job that runs.
+// editHelp explains what happens to a running job.
 const editHelp = "A job that waits or is paused is changed at once; it queues again. Nothing changes of pods that run: a job\n" +
 	"that has such is refused, unless --restart permits to start it over. Its YAML changes too, so that export\n" +
 	"shows what the job asks now."
@@ -103,7 +103,7 @@ func newSetPriorityCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// completeJobThenPriority completes the first argument with jobs, and those after it with priorities, too.
+// completeJobThenPriority completes the first argument with jobs, and later ones with priorities as well.
 func completeJobThenPriority(f *Factory) completer {
 	jobs := completeJobs(f)
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {

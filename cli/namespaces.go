@@ -86,7 +86,7 @@ func newDescribeNamespaceCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// namespaceDetail is a namespace with the jobs in it.
+// namespaceDetail is a namespace with its jobs.
 type namespaceDetail struct {
 	inventory.Namespace
 	Jobs []inventory.Job `json:"jobs"`

@@ -15,10 +15,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// nearPatience is how long a command that has failed already may look for what was meant.
+// nearPatience is how long a command that has already failed may search for a similar name.
 const nearPatience = 2 * time.Second
 
-// near is what to add to the error that something is not there: what is called nearly so.
+// near returns the addition to a not-found error: a similar name.
 func (f *Factory) near(ctx context.Context, err error) phrase.Text {
 	if ctx.Err() != nil {
 		return nil
@@ -38,7 +38,7 @@ func (f *Factory) near(ctx context.Context, err error) phrase.Text {
 	return f.nearJob(ctx, err)
 }
 
-// Resources that have names which users type.
+// Resources whose names users type.
 const (
 	resourceNodes      = "nodes"
 	resourceNamespaces = "namespaces"
@@ -47,7 +47,7 @@ const (
 	resourceQuotas       = "quotas"
 )
 
-// missingObject is the object that an error says is not there, and of which resource.
+// missingObject returns the resource and name of the object that an error reports as missing.
 func missingObject(err error) (resource, name string) {
 	var nodes *submit.MissingNodesError
 	var namespace *submit.NamespaceNotFoundError
@@ -113,8 +113,8 @@ func (f *Factory) nearNamespace(ctx context.Context, name string) phrase.Text {
 	return meantBy(name, namespaces, func(n *inventory.Namespace) string { return n.Name })
 }
 
-// findNamespace is the error that the namespace of jobs is not there, with what was meant; nil if it is, or nobody can
-// tell.
+// findNamespace returns an error if the namespace of jobs does not exist, with a similar name. It returns nil if the namespace exists or
+// cannot be checked.
 func (f *Factory) findNamespace(ctx context.Context) error {
 	name, err := f.namespace()
 	if err != nil {
@@ -131,8 +131,8 @@ func (f *Factory) findNamespace(ctx context.Context) error {
 	}
 }
 
-// nearJob is what to add to the error that a job is not there: one whose name is near. It is "" for every other error,
-// and when none is near or the jobs cannot be listed.
+// nearJob returns the addition to a not-found error of a job: a similar name. It is "" for every other error, and if there is no similar name or
+// jobs cannot be listed.
 func (f *Factory) nearJob(ctx context.Context, err error) phrase.Text {
 	namespace, name := missingJob(err)
 	if name == "" {
@@ -162,7 +162,7 @@ func (f *Factory) nearJob(ctx context.Context, err error) phrase.Text {
 	return inNamespaces(elsewhere, namespace)
 }
 
-// broken says of a job that is not there that somebody was stopped who made it again, and what to do; nothing of any other.
+// broken explains that the replacement of a missing job was interrupted, and what to do. It is empty for any other job.
 func (f *Factory) broken(ctx context.Context, namespace, name string) phrase.Text {
 	writer, err := f.writer()
 	if err != nil {
@@ -176,7 +176,7 @@ func (f *Factory) broken(ctx context.Context, namespace, name string) phrase.Tex
 		"whether to make it, gpuctl delete %[1]s -n %[2]s gives it up", name, namespace, known.GetName())
 }
 
-// findPool is the error that no node is in a pool, with what was meant; nil if one is, or nobody can tell.
+// findPool returns an error if no node is in a pool, with a similar name; nil if a node is, or if that cannot be checked.
 func (f *Factory) findPool(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
@@ -196,7 +196,7 @@ func (f *Factory) findPool(ctx context.Context, name string) error {
 	}
 }
 
-// inNamespaces is a line that tells in which other namespaces jobs are; "" if in none.
+// inNamespaces lists the other namespaces in which such jobs exist; "" if none.
 func inNamespaces(jobs []inventory.Job, here string) phrase.Text {
 	var others []string
 	for _, job := range jobs {
@@ -215,10 +215,10 @@ func inNamespaces(jobs []inventory.Job, here string) phrase.Text {
 	return phrase.Of("\nThere are such in other namespaces: %s", someOf(quotes(others), maxOthers))
 }
 
-// maxOthers is how many namespaces a line names.
+// maxOthers is the maximum number of namespaces in a line.
 const maxOthers = 5
 
-// missingJob is the job that an error says is not there, "" if it says something else.
+// missingJob returns the job that an error reports as missing, or "".
 func missingJob(err error) (namespace, name string) {
 	var missing *inventory.NotFoundError
 	if errors.As(err, &missing) {
@@ -227,7 +227,7 @@ func missingJob(err error) (namespace, name string) {
 	return "", ""
 }
 
-// meantBy is as meant for things that have names.
+// meantBy is [suggestSimilar] for objects that have names.
 func meantBy[T any](name string, known []T, nameOf func(*T) string) phrase.Text {
 	names := make([]string, len(known))
 	for i := range known {
@@ -236,8 +236,8 @@ func meantBy[T any](name string, known []T, nameOf func(*T) string) phrase.Text 
 	return meant(name, names)
 }
 
-// meant is a line that names what is near to a name, or begins with it; "" if nothing does. The name itself is never
-// meant: the user has looked for it, and not for want of the right word.
+// meant suggests a name that is similar to the given one or begins with it; "" if there is none. The name itself is never suggested: the
+// user has already looked for it.
 func meant(name string, known []string) phrase.Text {
 	if slices.Contains(known, name) {
 		return nil

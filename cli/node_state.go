@@ -9,7 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// nodeStatus is what a node is, and after it what controllers make of it: Ready, Cordoned, Suspect, NotReady,OutOfService.
+// nodeStatus returns the state of a node, followed by what controllers report about it, such as Ready, Cordoned, Suspect or NotReady,OutOfService.
 func nodeStatus(n inventory.Node) string {
 	words := []string{"Ready"}
 	switch {
@@ -20,7 +20,7 @@ func nodeStatus(n inventory.Node) string {
 	}
 	for _, state := range n.States {
 		if state.Code == nodestate.Suspect && !n.Ready {
-			continue // which is why
+			continue // NotReady is the reason for Suspect
 		}
 		if words[0] == "Ready" && state.Closes() {
 			words = words[1:]
@@ -40,7 +40,7 @@ func nodeColor(n inventory.Node) string {
 	return colorGreen
 }
 
-// nodeStateTexts are what controllers make of a node, in a few words each.
+// nodeStateTexts describes what controllers report about a node, in a few words each.
 func nodeStateTexts(n inventory.Node) phrase.Text {
 	var out []phrase.Text
 	for _, state := range n.States {
@@ -49,7 +49,7 @@ func nodeStateTexts(n inventory.Node) phrase.Text {
 	return phrase.Join(out, phrase.Of("; "))
 }
 
-// stateSentence says what a controller makes of a node, since when and until when.
+// stateSentence describes what a controller reports about a node, since when and until when.
 func stateSentence(state nodestate.State, ready bool, now time.Time) phrase.Text {
 	out := state.Says()
 	if state.Since != nil {

@@ -6,13 +6,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// noun is what things are called, one of them and several.
+// noun is the singular and the plural of a word.
 type noun struct{ one, many phrase.Text }
 
-// nounWithLabel begins the noun of nodes that have a label.
+// nounWithLabel is the prefix of the noun for nodes that have a label.
 const nounWithLabel = "node with label "
 
-// nouns are those that have words in every language.
+// nouns are the words with a translation in every language.
 var nouns = map[string]noun{
 	"job":          {phrase.Of("job"), phrase.Of("jobs")},
 	"finished job": {phrase.Of("finished job"), phrase.Of("finished jobs")},
@@ -29,7 +29,7 @@ var nouns = map[string]noun{
 	"reservation":  {phrase.Of("reservation"), phrase.Of("reservations")},
 }
 
-// nounOf is a noun in every language. Kinds of objects have the same name in all of them.
+// nounOf returns a noun in every language. Kinds of objects have the same name in all languages.
 func nounOf(word string) noun {
 	if key, ok := strings.CutPrefix(word, nounWithLabel); ok {
 		return noun{phrase.Of("node with label %s", key), phrase.Of("nodes with label %s", key)}
@@ -40,7 +40,7 @@ func nounOf(word string) noun {
 	return noun{phrase.Quote(word), phrase.Quote(word + "s")}
 }
 
-// plural is so many of something.
+// plural formats a count with its noun.
 func plural(n int, word string) phrase.Text {
 	if n == 1 {
 		switch word {

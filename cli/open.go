@@ -70,7 +70,7 @@ func runOpen(ctx context.Context, o *openOptions, job string) error {
 	})
 }
 
-// show prints the URL, and opens it where there is a person to look at it.
+// show prints the URL, and opens it in a browser if a person is at the terminal.
 func (o *openOptions) show(ctx context.Context, port uint16, token string) {
 	address := url.URL{Scheme: "http", Host: fmt.Sprintf("%s:%d", o.address, port), Path: "/"}
 	if token != "" {
@@ -85,7 +85,7 @@ func (o *openOptions) show(ctx context.Context, port uint16, token string) {
 	}
 }
 
-// browse asks the desktop to open a URL.
+// browse opens a URL with the desktop's browser.
 func browse(ctx context.Context, address string) error {
 	command := []string{"xdg-open", address}
 	switch runtime.GOOS {
@@ -97,13 +97,13 @@ func browse(ctx context.Context, address string) error {
 	return exec.CommandContext(ctx, command[0], command[1:]...).Start()
 }
 
-// tokenArgument is how Jupyter takes its token on the command line, under its names of several versions.
+// tokenArgument matches Jupyter's token on the command line, under the names of several versions.
 var tokenArgument = regexp.MustCompile(`--(?:NotebookApp|ServerApp|IdentityProvider|LabApp)\.token=['"]?([^'"\s]+)`)
 
-// envToken is the environment variable that Jupyter takes its token from.
+// envToken is the environment variable from which Jupyter reads its token.
 const envToken = "JUPYTER_TOKEN"
 
-// notebookToken finds the token of a notebook in the command and environment of its container, "" if there is none.
+// notebookToken finds the token of a notebook in the command and the environment of its container; "" if there is none.
 func notebookToken(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string) (string, error) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -124,7 +124,7 @@ func notebookToken(ctx context.Context, client kubernetes.Interface, pod *corev1
 	return "", nil
 }
 
-// envValue is the value of a variable, which may be in a Secret.
+// envValue returns the value of a variable, which may be in a Secret.
 func envValue(ctx context.Context, client kubernetes.Interface, namespace string, env corev1.EnvVar) (string, error) {
 	if env.ValueFrom == nil || env.ValueFrom.SecretKeyRef == nil {
 		return env.Value, nil

@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// outlook is the place in line of a job of which is known when it starts, by the ledger, or by time limits where a quota keeps it waiting; false
-// of every other. What keeps that from being told keeps nothing else from being told.
+// outlook finds the queue position of a job and its estimated start, from the ledger's history, or from time limits if a quota keeps it
+// waiting. It returns false if the start is unknown. Errors are ignored: other output does not depend on it.
 func (f *Factory) outlook(ctx context.Context, o *ledgerOptions, namespace string, report *diagnosis.Report) (queue.Entry, bool) {
 	past, _ := o.past(ctx, f)
 	client, err := f.kubernetes()
@@ -34,7 +34,7 @@ func (f *Factory) outlook(ctx context.Context, o *ledgerOptions, namespace strin
 	return line.Entries[at], true
 }
 
-// explainOutlook writes when a job starts, with the moments: who has to be there then reads no durations.
+// explainOutlook writes when a job starts, as absolute times: a user who has to be present needs no durations.
 func explainOutlook(d *description, e queue.Entry, now time.Time) {
 	d.section(phrase.Of("In line").In(d.language))
 	d.text(indent+outlookOf(e, now).In(d.language), len(indent))
@@ -54,7 +54,7 @@ func outlookOf(e queue.Entry, now time.Time) phrase.Text {
 		e.Position, e.Pool, e.GPUsAhead, from, to, percentage(100*e.Confidence))
 }
 
-// clockOf is a moment as people say it who have another one beside it: with the day where nobody would take that for today's.
+// clockOf formats a time together with the last one of the interval: with the date if the interval may not end today.
 func clockOf(at, last, now time.Time) string {
 	layout := time.TimeOnly[:len("15:04")]
 	if last.Sub(now) > 20*time.Hour {

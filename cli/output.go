@@ -27,11 +27,11 @@ const (
 	outputCSV   = "csv"
 )
 
-// output is the value of a flag -o; it accepts only the formats it was made with.
+// output is the value of a flag -o. It accepts only the formats it was created with.
 type output struct {
 	format  string
 	allowed []string
-	// template is what follows a format such as jsonpath=.
+	// template is the part after a format such as jsonpath=.
 	template string
 }
 
@@ -39,8 +39,7 @@ func newOutput(first string, others ...string) *output {
 	return &output{format: first, allowed: append([]string{first}, others...)}
 }
 
-// addTo adds -o to a command, with completion of the formats. Where there is JSON, --json is short for it, as scripts
-// of the first gpuctl have it.
+// addTo adds -o to a command, with completion of the formats. If JSON is among them, --json is short for it, as scripts of the first gpuctl use it.
 func (o *output) addTo(cmd *cobra.Command) {
 	if slices.Contains(o.allowed, outputJSON) {
 		short := cmd.Flags().VarPF(jsonFlag{o}, outputJSON, "", "Short for -o json")
@@ -71,7 +70,7 @@ func (o *output) Set(format string) error {
 	return nil
 }
 
-// jsonFlag is a switch that chooses JSON.
+// jsonFlag is a switch that selects JSON.
 type jsonFlag struct{ output *output }
 
 // String implements pflag.Value.
@@ -80,7 +79,7 @@ func (f jsonFlag) String() string { return "false" }
 // Type implements pflag.Value.
 func (f jsonFlag) Type() string { return "bool" }
 
-// IsBoolFlag lets the flag stand without a value.
+// IsBoolFlag allows the flag without a value.
 func (f jsonFlag) IsBoolFlag() bool { return true }
 
 // Set implements pflag.Value.
@@ -95,7 +94,7 @@ func (f jsonFlag) Set(text string) error {
 // encode writes a value as JSON or YAML.
 func encode(out io.Writer, format string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
-	// JSON is YAML, too: controls that YAML would print as they are, the guard can write out in JSON without changing them.
+	// JSON is also YAML. Control characters that YAML would print unchanged are escaped in JSON.
 	if err == nil && format == outputYAML && !bytes.ContainsFunc(data, isObeyed) {
 		data, err = yaml.JSONToYAML(data)
 	}
@@ -111,7 +110,7 @@ type list[T any] struct {
 	Items []T `json:"items"`
 }
 
-// age is the time since then, as kubectl writes it.
+// age formats the time since then, as kubectl does.
 func age(now, then time.Time) string {
 	if then.IsZero() {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// addOverrideFlags adds the flags that change the job of a file before it is submitted.
+// addOverrideFlags adds the flags that change the job of a file before submission.
 func addOverrideFlags(cmd *cobra.Command, o *jobplan.Overrides) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.Name, "name", "", "The name of the job, instead of the file's")
@@ -19,7 +19,7 @@ func addOverrideFlags(cmd *cobra.Command, o *jobplan.Overrides) {
 	flags.StringArrayVar(&o.Env, "env", nil, "Set an environment variable of the job: NAME=VALUE; may be repeated")
 }
 
-// override changes the one job among the documents as the flags say. What it becomes is checked as the files were.
+// override applies the flags to the only job among the documents. The result is checked as the files were.
 func (m *manifests) override(docs []submission) ([]submission, error) {
 	if m.overrides.None() && m.workdir == "" {
 		return docs, nil
@@ -35,7 +35,7 @@ func (m *manifests) override(docs []submission) ([]submission, error) {
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
-	changed, err := m.factory.parseWritten(source, false) // the file was warned of
+	changed, err := m.factory.parseWritten(source, false) // warnings about the file were already printed
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func contentsOf(docs []submission) phrase.Text {
 	return phrase.Of("%d documents", len(docs))
 }
 
-// toldWithoutLine is a problem, and how grave it is.
+// toldWithoutLine formats a problem with its severity.
 func toldWithoutLine(d workload.Diagnostic) phrase.Text {
 	if d.Severity == workload.SeverityWarning {
 		return phrase.Of("warning: ").With(d.Says)
@@ -58,8 +58,7 @@ func toldWithoutLine(d workload.Diagnostic) phrase.Text {
 	return phrase.Of("error: %s", d.Says)
 }
 
-// parseWritten parses a document that flags wrote or changed. Its lines mean nothing to who typed them, so that problems
-// are told without.
+// parseWritten parses a document that flags wrote or changed. Problems are printed without lines, which mean nothing to the user.
 func (f *Factory) parseWritten(source string, warn bool) (submission, error) {
 	docs, diagnostics := workload.Parse("", []byte(source))
 	for _, d := range diagnostics {

@@ -71,7 +71,7 @@ func runPortForward(ctx context.Context, o *portForwardOptions, job string, port
 	return o.forward(ctx, client, forwarding{where: where, ports: ports, out: o.factory.IO.Out})
 }
 
-// servedPort is the first port that a container declares.
+// servedPort returns the first port that a container declares.
 func servedPort(pod *corev1.Pod, container string) (int32, bool) {
 	for _, c := range pod.Spec.Containers {
 		if c.Name == container && len(c.Ports) > 0 {
@@ -97,7 +97,7 @@ func checkPorts(ports []string) error {
 	return nil
 }
 
-// forwarding is what to forward, and whom to tell.
+// forwarding is what to forward, and where to report it.
 type forwarding struct {
 	where place
 	ports []string
@@ -106,7 +106,7 @@ type forwarding struct {
 	ready func([]portforward.ForwardedPort)
 }
 
-// forward passes connections on until ctx ends, which is no error, or the pod does.
+// forward relays connections until ctx ends, which is not an error, or the pod does.
 func (o *portForwardOptions) forward(ctx context.Context, client kubernetes.Interface, f forwarding) error {
 	config, err := o.factory.config()
 	if err != nil {
@@ -142,7 +142,7 @@ func (o *portForwardOptions) forward(ctx context.Context, client kubernetes.Inte
 	return nil
 }
 
-// newDialer speaks WebSocket, and SPDY with what does not understand that.
+// newDialer uses WebSocket, and falls back to SPDY if the server does not support it.
 func newDialer(config *rest.Config, address *url.URL) (httpstream.Dialer, error) {
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {

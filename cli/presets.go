@@ -28,7 +28,7 @@ type preset struct {
 	MIG         []inventory.AskedProfile `json:"mig,omitempty"`
 	CPU         *resource.Quantity       `json:"cpu,omitempty"`
 	Memory      *resource.Quantity       `json:"memory,omitempty"`
-	// Problem says why it cannot be used.
+	// Problem says why the preset cannot be used.
 	Problem phrase.Text `json:"problem,omitempty"`
 }
 
@@ -73,7 +73,7 @@ func newGetPresetsCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// presets are those of the cluster, sorted by name.
+// presets returns the presets of the cluster, sorted by name.
 func (f *Factory) presets(ctx context.Context) ([]preset, error) {
 	texts, err := f.presetTexts(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func runSetPreset(cmd *cobra.Command, o *setPresetOptions, args []string) error 
 	return o.flush()
 }
 
-// write is the text of a preset, which jobs can use.
+// write builds the text of a preset and checks that jobs can use it.
 func (o *setPresetOptions) write(ctx context.Context, name string, fields []string) (string, error) {
 	var text strings.Builder
 	for _, field := range fields {
@@ -197,8 +197,8 @@ func (o *setPresetOptions) write(ctx context.Context, name string, fields []stri
 	}
 	o.tellLost(ctx, reader, checked)
 	offers, err := reader.Offers(ctx)
-	if err != nil || len(offers) == 0 { // it only warns
-		return text.String(), nil //nolint:nilerr // who may not list nodes is not warned
+	if err != nil || len(offers) == 0 { // this is only a warning
+		return text.String(), nil //nolint:nilerr // a user who may not list nodes is not warned
 	}
 	if why := diagnosis.Misfit(&checked.Resources, offers); len(why) > 0 {
 		o.io.tell("warning: a job of this preset would wait for nodes that are not there: %s", why)
@@ -206,8 +206,8 @@ func (o *setPresetOptions) write(ctx context.Context, name string, fields []stri
 	return text.String(), nil
 }
 
-// tellLost warns of what the preset of the same name says now, and will not any more. It only warns: who may not read the
-// presets is told by writing them.
+// tellLost warns of fields that the current preset of the same name has and the new one lacks. A user who may not read presets gets an error
+// when writing them.
 func (o *setPresetOptions) tellLost(ctx context.Context, reader *inventory.Reader, after jobplan.Preset) {
 	texts, err := reader.Presets(ctx)
 	before, there := texts[after.Name]

@@ -12,7 +12,7 @@ import (
 const (
 	// quietFor is how long a command may take before it says what it waits for.
 	quietFor = 2 * time.Second
-	// redraw is how often the line is drawn.
+	// redraw is the interval at which the line is redrawn.
 	redraw   = 200 * time.Millisecond
 	clearRow = "\r\x1b[K"
 )
@@ -27,8 +27,8 @@ func startProgress(streams IOStreams, what phrase.Text) (stop func()) {
 	})
 }
 
-// statusLine says on stderr what goes on. On a terminal it is one line, drawn again in place with the time since the
-// last change; elsewhere each change is a line of its own.
+// statusLine reports progress on stderr. On a terminal it is one line, redrawn in place with the time since the last change; elsewhere each change is
+// a separate line.
 type statusLine struct {
 	io   IOStreams
 	done chan struct{}
@@ -48,7 +48,7 @@ func newStatusLine(streams IOStreams) *statusLine {
 	return l
 }
 
-// set changes what the line says, and returns what it said before.
+// set changes the text of the line, and returns the previous text.
 func (l *statusLine) set(text string) (before string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *statusLine) set(text string) (before string) {
 	return before
 }
 
-// clear takes the line off a terminal, for what is printed beside it. It is drawn again when something changes.
+// clear removes the line from a terminal before other output. The next change draws it again.
 func (l *statusLine) clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,10 +75,10 @@ func (l *statusLine) clear() {
 	}
 }
 
-// end takes the line off a terminal. What is set later is not shown.
+// end removes the line from a terminal. Later changes are not shown.
 func (l *statusLine) end() { l.endWith("") }
 
-// leave ends the line, and leaves what it said last on a terminal: in full, as nothing is drawn over it.
+// leave ends the line and keeps its last text on a terminal, untruncated because nothing is drawn over it.
 func (l *statusLine) leave() { l.endWith(l.text + "\n") }
 
 func (l *statusLine) endWith(last string) {
@@ -111,7 +111,7 @@ func (l *statusLine) tick() {
 	}
 }
 
-// draw writes the line on a terminal, cut to its width: one that wraps could not be drawn over.
+// draw writes the line on a terminal, truncated to its width: a wrapped line could not be redrawn.
 func (l *statusLine) draw() {
 	if l.text == "" || l.ended {
 		return

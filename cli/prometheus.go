@@ -26,7 +26,7 @@ func (o *prometheusOptions) addFlags(flags *pflag.FlagSet) {
 		"Prometheus that has the metrics of the GPUs: a URL, or NAMESPACE/SERVICE:PORT through the API server")
 }
 
-// metrics returns what reads the metrics of GPUs, nil when nothing says where they are.
+// metrics returns a reader of GPU metrics, or nil if no source is configured.
 func (o *prometheusOptions) metrics(f *Factory) (usage.Metrics, error) {
 	config, err := readUserConfig()
 	if err != nil {
@@ -43,7 +43,7 @@ func (o *prometheusOptions) metrics(f *Factory) (usage.Metrics, error) {
 	return func(ctx context.Context) (gpumetrics.Samples, error) { return client.Read(ctx, f.Now()) }, nil
 }
 
-// connect makes a client for a URL, or for a service of the cluster that the API server passes requests on to.
+// connect returns a client for a URL, or for a service of the cluster through the API server's proxy.
 func (o *prometheusOptions) connect(f *Factory, address string) (*gpumetrics.Client, error) {
 	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
 		return gpumetrics.NewClient(address, nil)
@@ -63,7 +63,7 @@ func (o *prometheusOptions) connect(f *Factory, address string) (*gpumetrics.Cli
 	return gpumetrics.NewClient(url, transport)
 }
 
-// throughAPIServer returns the address of a service at the API server, and what logs in there.
+// throughAPIServer returns the address of a service at the API server's proxy, and a transport that authenticates there.
 func throughAPIServer(config *rest.Config, namespace, service string) (string, http.RoundTripper, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {

@@ -56,7 +56,7 @@ func newQueueCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// queuePoll is how often a watched queue is read again.
+// queuePoll is the interval between two reads of a watched queue.
 const queuePoll = 2 * time.Second
 
 func runQueue(ctx context.Context, o *queueOptions) error {
@@ -100,7 +100,7 @@ func runQueue(ctx context.Context, o *queueOptions) error {
 	})
 }
 
-// incomplete says what is missing in the lines because the user may not read it, nothing if nothing is.
+// incomplete says what is missing in the queue because the user may not read it; empty if nothing is.
 func incomplete(line queue.Queue, namespace string) phrase.Text {
 	if line.Partial {
 		return phrase.Of("you may not list the pods of all namespaces: positions count those of %s alone", namespace)
@@ -171,7 +171,7 @@ func queueColumns(now time.Time, namespaces bool) []column[queue.Entry] {
 	return columns
 }
 
-// queuedReason is why a job waits, in a language.
+// queuedReason says why a job waits, in a language.
 func queuedReason(e queue.Entry, language phrase.Language) string {
 	if len(e.Says) > 0 {
 		return cmp.Or(e.Reason, "Unknown") + ": " + e.Says.In(language)
@@ -179,7 +179,7 @@ func queuedReason(e queue.Entry, language phrase.Language) string {
 	return reasonIn(e.Trouble, language)
 }
 
-// inLine is a number that only jobs have which are in a line.
+// inLine formats a number that only queued jobs have.
 func inLine(e queue.Entry, value int64) string {
 	if e.Position == 0 {
 		return "-"
@@ -187,12 +187,12 @@ func inLine(e queue.Entry, value int64) string {
 	return strconv.FormatInt(value, 10)
 }
 
-// priorityOf is what gpuctl calls a priority; of other pods its class, or else its number.
+// priorityOf returns gpuctl's name of a priority; for other pods the priority class, or else the number.
 func priorityOf(e queue.Entry) string {
 	return cmp.Or(queue.PriorityName(e.PriorityClass), e.PriorityClass, strconv.Itoa(int(e.Priority)))
 }
 
-// queuedTypes is what kind of GPUs a job waits for, or of slices.
+// queuedTypes returns the GPU types, or MIG profiles, that a job waits for.
 func queuedTypes(e queue.Entry) string {
 	if len(e.MIG) > 0 {
 		return migTypeNames(e.MIG, e.GPUTypes)
@@ -200,7 +200,7 @@ func queuedTypes(e queue.Entry) string {
 	return gpuTypeNames(e.GPUTypes)
 }
 
-// startsIn is when a job starts, as far as that is known.
+// startsIn describes when a job starts, as far as that is known.
 func startsIn(now time.Time, e queue.Entry) phrase.Text {
 	eta := e.ETA
 	switch {
@@ -222,7 +222,7 @@ func startsIn(now time.Time, e queue.Entry) phrase.Text {
 	return phrase.Of("in %s", age(*eta, now))
 }
 
-// startsBetween is the interval in which a job starts.
+// startsBetween describes the interval in which a job starts.
 func startsBetween(now time.Time, e queue.Entry) phrase.Text {
 	from, to := age(*e.Earliest, now), age(*e.Latest, now)
 	switch {

@@ -57,7 +57,7 @@ func runGetQuotas(ctx context.Context, o *getQuotasOptions, args []string) error
 	return o.show(quotas)
 }
 
-// quotas reads those of -n, else of all namespaces, or of the current one for who may not list all.
+// quotas reads the quotas of -n, else of all namespaces, or of the current namespace if the user may not list all.
 func (f *Factory) quotas(ctx context.Context) ([]inventory.Quota, error) {
 	reader, err := f.reader()
 	if err != nil {
@@ -74,7 +74,7 @@ func (f *Factory) quotas(ctx context.Context) ([]inventory.Quota, error) {
 	return reader.Quotas(ctx, namespace)
 }
 
-// pickQuotas keeps the quotas that are named, or whose namespace is.
+// pickQuotas returns the quotas whose name or namespace is given.
 func pickQuotas(quotas []inventory.Quota, wanted []string) ([]inventory.Quota, error) {
 	for _, word := range wanted {
 		if !slices.ContainsFunc(quotas, func(q inventory.Quota) bool { return word == q.Name || word == q.Namespace }) {
@@ -114,7 +114,7 @@ func usedOfHard(q inventory.Quota, resource string) string {
 	return bound.Used.String() + "/" + bound.Hard.String()
 }
 
-// usedOfProfiles are the bounds of MIG slices, by profile.
+// usedOfProfiles formats the quota of MIG slices by profile.
 func usedOfProfiles(q inventory.Quota) string {
 	var out []string
 	for _, bound := range q.Resources {

@@ -12,9 +12,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// reachOf tells what pods of a template could do beyond themselves: to their node, to others, with credentials. Nothing of that is in
-// the Jobs that gpuctl makes, but for paths of the node that administrators allow. The worst comes first: whoever wrote many others
-// hides none of it by these.
+// reachOf lists what pods of a template can access beyond themselves: their node, other workloads, credentials. The Jobs that gpuctl creates
+// have none of this, except for host paths that administrators allow. The worst comes first, so that an attacker cannot hide it behind many harmless
+// entries.
 func reachOf(template *corev1.PodTemplateSpec) []phrase.Text {
 	spec := &template.Spec
 	containers := containersOf(spec)
@@ -58,7 +58,7 @@ func reachOfPod(spec *corev1.PodSpec) (out []phrase.Text) {
 	return out
 }
 
-// accountOf is the service account that pods name, by either of two fields: the API server takes the old one where the other is empty.
+// accountOf returns the service account of pods, from either of two fields: the API server uses the deprecated one if the other is empty.
 func accountOf(spec *corev1.PodSpec) string {
 	return cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 }
@@ -67,7 +67,7 @@ func toleratesAll(toleration corev1.Toleration) bool {
 	return toleration.Key == "" && toleration.Operator == corev1.TolerationOpExists
 }
 
-// reachOfVolume tells of paths of the node, of Secrets, and of volumes that are neither made for the pod nor of its namespace.
+// reachOfVolume lists host paths, Secrets, and volumes that are neither created for the pod nor from its namespace.
 func reachOfVolume(volume *corev1.Volume) []phrase.Text {
 	switch source := &volume.VolumeSource; {
 	case source.HostPath != nil:
@@ -107,7 +107,7 @@ func reachOfContainer(container *corev1.Container) (out []phrase.Text) {
 	return out
 }
 
-// secretsOf are the Secrets in the environment of a container.
+// secretsOf lists the Secrets in the environment of a container.
 func secretsOf(container *corev1.Container) (out []phrase.Text) {
 	for _, from := range container.EnvFrom {
 		if from.SecretRef != nil {

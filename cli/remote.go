@@ -28,7 +28,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// podTarget is a container of a job that runs, as the flags choose it.
+// podTarget is a running container of a job, as the flags select it.
 type podTarget struct {
 	factory        *Factory
 	pod, container string
@@ -41,10 +41,10 @@ func (t *podTarget) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&t.container, "container", "c", "", "The container to use of the pod (default: its first)")
 }
 
-// place is a container that runs.
+// place identifies a running container.
 type place struct{ namespace, pod, container string }
 
-// find returns the container that the flags choose of a job, or says why none runs.
+// find returns the container of a job that the flags select, or says why none runs.
 func (t *podTarget) find(ctx context.Context, client kubernetes.Interface, name string) (place, error) {
 	namespace, err := t.factory.namespace()
 	if err != nil {
@@ -63,7 +63,7 @@ func (t *podTarget) find(ctx context.Context, client kubernetes.Interface, name 
 	return found, err
 }
 
-// insteadOf says what to do with a job of which no pod runs.
+// insteadOf says what to do with a job that has no running pod.
 func insteadOf(job inventory.Job) phrase.Text {
 	if job.Finished != nil {
 		return phrase.Of("See what it printed: gpuctl logs %s -n %s", job.Name, job.Namespace)
@@ -71,7 +71,7 @@ func insteadOf(job inventory.Job) phrase.Text {
 	return phrase.Of("Wait for it: gpuctl wait %s -n %s --for=running", job.Name, job.Namespace)
 }
 
-// choose picks the container from the pods of a job that run.
+// choose selects the container among the running pods of a job.
 func (t *podTarget) choose(job inventory.Job) (place, error) {
 	candidates := slices.DeleteFunc(running(job), func(pod inventory.Pod) bool {
 		return t.pod != "" && pod.Name != t.pod || t.rank >= 0 && (pod.Rank == nil || *pod.Rank != t.rank)
@@ -88,7 +88,7 @@ func (t *podTarget) choose(job inventory.Job) (place, error) {
 	return place{}, usagef("no container %q runs in pod %s", t.container, pod.Name)
 }
 
-// noSuchPod says that no pod runs which the flags name. Where some run, the flags are wrong.
+// noSuchPod reports that no running pod matches the flags. If pods run, the flags are wrong.
 func (t *podTarget) noSuchPod(job inventory.Job) error {
 	names := strings.Join(namesOf(running(job), func(p inventory.Pod) string { return p.Name }), ", ")
 	if names == "" {
@@ -97,7 +97,7 @@ func (t *podTarget) noSuchPod(job inventory.Job) error {
 	return usagef("job %s has no such pod that runs; those that do are: %s\nSee them all: gpuctl describe job %s", job.Name, names, job.Name)
 }
 
-// running returns the pods of a job that run, rank 0 first, then the oldest.
+// running returns the running pods of a job, rank 0 first, then the oldest.
 func running(job inventory.Job) []inventory.Pod {
 	out := slices.DeleteFunc(slices.Clone(job.Pods), func(pod inventory.Pod) bool {
 		return pod.Phase != string(corev1.PodRunning) || !slices.ContainsFunc(pod.Containers, func(c inventory.ContainerState) bool { return c.Running })
@@ -119,7 +119,7 @@ type remoteCommand struct {
 	command     []string
 	in          io.Reader
 	out, errOut io.Writer
-	// tty gives the command a terminal, of which sizes tells the size.
+	// tty gives the command a terminal; sizes reports its size.
 	tty   bool
 	sizes remotecommand.TerminalSizeQueue
 }
@@ -137,7 +137,7 @@ func (t *podTarget) execute(ctx context.Context, client kubernetes.Interface, wh
 	return remoteError(where.pod, err)
 }
 
-// endedWith is nil for a command that ended well, else an [outcomeError] with its exit code.
+// endedWith returns nil for a command that succeeded, else an [outcomeError] with its exit code.
 func endedWith(code int) error {
 	if code == exitOK {
 		return nil
@@ -145,7 +145,7 @@ func endedWith(code int) error {
 	return &outcomeError{code: code, text: phrase.Of("the command ended with exit code %d", code)}
 }
 
-// stream connects the streams of a command to a subresource of a pod, until that ends.
+// stream connects the streams of a command to a subresource of a pod, until the command ends.
 func (t *podTarget) stream(
 	ctx context.Context, client kubernetes.Interface, where place, c remoteCommand, subresource string, asked runtime.Object,
 ) error {
@@ -166,7 +166,7 @@ func (t *podTarget) stream(
 	return executor.StreamWithContext(ctx, options)
 }
 
-// remoteError is why a command could not be run. What a sandbox's node says, which runs none, is told with what to do.
+// remoteError explains why a command could not be run. For a sandbox's simulated node, it also says what to do.
 func remoteError(pod string, err error) error {
 	switch {
 	case err == nil:
@@ -178,14 +178,14 @@ func remoteError(pod string, err error) error {
 	return phrase.Errorf("running a command in pod %s: %w", pod, err)
 }
 
-// isSimulated says whether an error is the answer of kwok, in the place of a kubelet, that it runs nothing.
+// isSimulated reports whether an error is kwok's answer, in place of a kubelet's, that it runs no commands.
 func isSimulated(err error) bool {
 	return err != nil && slices.ContainsFunc([]string{"no exec found for container", "no attaches found for container"}, func(text string) bool {
 		return strings.Contains(err.Error(), text)
 	})
 }
 
-// newExecutor speaks WebSocket, and SPDY with what does not understand that.
+// newExecutor uses WebSocket, and falls back to SPDY if the server does not support it.
 func newExecutor(config *rest.Config, address *url.URL) (remotecommand.Executor, error) {
 	spdy, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, address)
 	if err != nil {
@@ -206,11 +206,11 @@ func newExecutor(config *rest.Config, address *url.URL) (remotecommand.Executor,
 	return e, err
 }
 
-// executor gives a refusal as the API server did. By SPDY, which is tried after a refusal too, as some roles allow only that, client-go gives
-// no more than its words.
+// executor returns a refusal with the API server's status. After a refusal client-go also tries SPDY, since some roles allow only that, and then
+// keeps only the message.
 type executor struct {
 	remotecommand.Executor
-	// refused is what WebSocket was refused with, nil for nothing.
+	// refused is the error with which WebSocket was refused, nil if it was not.
 	refused *apierrors.StatusError
 }
 
@@ -220,23 +220,23 @@ func (e *executor) StreamWithContext(ctx context.Context, options remotecommand.
 	if err != nil && e.refused != nil && e.refused.ErrStatus.Message != "" && strings.Contains(err.Error(), e.refused.ErrStatus.Message) {
 		return e.refused
 	}
-	return err //nolint:wrapcheck // as client-go gives it
+	return err //nolint:wrapcheck // client-go's error, unchanged
 }
 
 func isNoWebSocket(err error) bool {
 	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 }
 
-// terminal is the user's terminal while a command in a container has it.
+// terminal is the user's terminal while a remote command uses it.
 type terminal struct {
 	fd   int
 	done chan struct{}
 	last remotecommand.TerminalSize
-	// redraw tells another size before the first, so that a shell that runs already draws its prompt.
+	// redraw reports a different size first, so that a running shell redraws its prompt.
 	redraw bool
 }
 
-// takeTerminal makes the terminal behind in pass on every key as it is. The returned function gives it back.
+// takeTerminal puts the terminal behind in into raw mode, which passes on every key. The returned function restores it.
 func takeTerminal(in io.Reader) (*terminal, func(), error) {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -250,11 +250,11 @@ func takeTerminal(in io.Reader) (*terminal, func(), error) {
 	t := &terminal{fd: fd, done: make(chan struct{})}
 	return t, func() {
 		close(t.done)
-		_ = term.Restore(fd, before) // there is nothing else that could be done for it
+		_ = term.Restore(fd, before) // nothing else can be done
 	}, nil
 }
 
-// sizePoll is how often the size of the terminal is looked at.
+// sizePoll is the interval at which the terminal size is checked.
 const sizePoll = 250 * time.Millisecond
 
 // Next implements remotecommand.TerminalSizeQueue: it returns when the size has changed, and nil at the end.

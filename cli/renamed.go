@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ownCommand is what a hint has the user type: gpuctl and the first word behind it.
+// ownCommand matches a command in a hint: gpuctl and the first word after it.
 var ownCommand = regexp.MustCompile(`\bgpuctl ((?:-n \S+ )?)([a-z-]+)`)
 
-// callAs makes hints, and help, say what the user typed for gpuctl, such as kubectl gpu. Words of which none is a command of ours
-// are no hint. What programs read, and YAML, stays as it is.
+// callAs makes hints and help use the name under which the user called gpuctl, such as kubectl gpu. Text that names no command of gpuctl is
+// not a hint. Output for programs and YAML are not changed.
 func callAs(f *Factory, root *cobra.Command, name string) {
 	if name == "gpuctl" {
 		return
@@ -32,7 +32,7 @@ func callAs(f *Factory, root *cobra.Command, name string) {
 	}
 }
 
-// renameHelp does so in the help of a command.
+// renameHelp renames the hints in the help of a command.
 func renameHelp(cmd *cobra.Command, rename func(string) string) {
 	cmd.Long = rename(cmd.Long)
 	usage := func(flag *pflag.Flag) { flag.Usage = rename(flag.Usage) }
@@ -40,7 +40,7 @@ func renameHelp(cmd *cobra.Command, rename func(string) string) {
 	cmd.InheritedFlags().VisitAll(usage)
 }
 
-// renaming is a stream of what is said to people, in which hints are renamed.
+// renaming is a stream of text for people in which hints are renamed.
 type renaming struct {
 	out    io.Writer
 	rename func(string) string

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRenderCmd is create --dry-run=client -o yaml under a name of its own.
+// newRenderCmd is create --dry-run=client -o yaml under its own name.
 func newRenderCmd(f *Factory) *cobra.Command {
 	o := &createOptions{manifests: manifests{factory: f}, dryRun: dryRunClient, output: newOutput(outputYAML, outputJSON)}
 	cmd := &cobra.Command{

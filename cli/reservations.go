@@ -84,10 +84,10 @@ func reservationColumns(now time.Time) []column[inventory.Reservation] {
 	}
 }
 
-// mostKept is how many nodes a line names before it says how many more there are.
+// mostKept is the maximum number of nodes in a line; the rest is only counted.
 const mostKept = 3
 
-// keptOf is what a reservation keeps: a pool, or nodes.
+// keptOf returns what a reservation reserves: a pool, or nodes.
 func keptOf(r inventory.Reservation) phrase.Text {
 	if r.Pool != "" {
 		return phrase.Of("pool %s", r.Pool)
@@ -113,7 +113,7 @@ func yesOrNo(yes bool) string {
 	return word("no")
 }
 
-// momentIn is a time by the clock of somebody's zone.
+// momentIn formats a time in the time zone of another one.
 func momentIn(here, at time.Time) string {
 	return at.In(here.Location()).Format("2006-01-02 15:04 MST")
 }

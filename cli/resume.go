@@ -39,7 +39,7 @@ func newResumeCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// done tells what was done to a job.
+// done describes what was done to a job.
 func (o *resumeOptions) done(r submit.Result) phrase.Text {
 	made := r.Replacement
 	switch {
@@ -51,7 +51,7 @@ func (o *resumeOptions) done(r submit.Result) phrase.Text {
 	return phrase.Of("made again, and resumed, as Lease %s has it with the digest %s", made.Lease, made.Digest)
 }
 
-// resume resumes one job. A Job that is to be made for it has been seen: by its digest, or here.
+// resume resumes one job. If a Job has to be created for it, the user must have seen it: by its digest, or in this command.
 func (o *resumeOptions) resume(ctx context.Context, c *submit.Client, ref submit.Ref) (submit.Result, error) {
 	options := o.stepOptions()
 	options.Digest = o.digest
@@ -77,7 +77,7 @@ func (o *resumeOptions) change(ctx context.Context, c *submit.Client, ref submit
 	return c.Resume(ctx, ref, options)
 }
 
-// ask shows a person the Job that would be made, and asks whether to.
+// ask shows the user the Job to be created, and asks for confirmation.
 func (o *resumeOptions) ask(r submit.Replacement) error {
 	streams := o.factory.IO
 	text, whole, err := shortYAML(r.Object)

@@ -18,15 +18,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// How much of a Job that others may have written is shown at once: whoever wrote it may have made it long, so that it runs off the screen.
+// Limits for showing a Job that others may have written: its author may have made it long, so that it scrolls off the screen.
 const (
 	mostShownText  = 400
 	mostShownLines = 200
 	mostShownItems = 10
 )
 
-// describeReplacement tells what a Job is that others may have written, and last, where a question follows, what it could do beyond its
-// own pods.
+// describeReplacement describes a Job that others may have written. Last, next to the question that follows, it lists what the Job could access
+// beyond its own pods.
 func describeReplacement(d *description, r submit.Replacement, now time.Time) {
 	template := &r.Job.Spec.Template
 	d.says("Kept", keptSince(r, now))
@@ -48,7 +48,7 @@ func describeReplacement(d *description, r submit.Replacement, now time.Time) {
 	d.lines("Reaches", firstLines(reaches, mostShownItems))
 }
 
-// keptSince is since when a Lease has the Job, and that it was changed.
+// keptSince says since when a Lease has held the Job, and whether it was changed.
 func keptSince(r submit.Replacement, now time.Time) phrase.Text {
 	text := phrase.Of("since %s", moment(r.Kept, now))
 	if !r.Changed.IsZero() {
@@ -61,7 +61,7 @@ func containersOf(spec *corev1.PodSpec) []corev1.Container {
 	return slices.Concat(spec.InitContainers, spec.Containers)
 }
 
-// gpusEach is how many GPUs each pod asks for; "" if that cannot be told.
+// gpusEach returns how many GPUs each pod requests; "" if that is unknown.
 func gpusEach(template *corev1.PodTemplateSpec) string {
 	request, err := gpu.RequestOf(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
 	if err != nil || request.Whole == 0 {
@@ -70,7 +70,7 @@ func gpusEach(template *corev1.PodTemplateSpec) string {
 	return strconv.FormatInt(request.Whole, 10)
 }
 
-// volumesOf are the volumes of a pod, each with its kind, and what it is of where that is short.
+// volumesOf lists the volumes of a pod, each with its kind and a short source.
 func volumesOf(spec *corev1.PodSpec) []string {
 	var out []string
 	for i := range spec.Volumes {
@@ -94,7 +94,7 @@ func volumesOf(spec *corev1.PodSpec) []string {
 	return out
 }
 
-// kindOfVolume is the key of a volume's source, such as hostPath.
+// kindOfVolume returns the key of a volume's source, such as hostPath.
 func kindOfVolume(volume *corev1.Volume) string {
 	data, err := json.Marshal(volume.VolumeSource)
 	if err != nil {
@@ -111,7 +111,7 @@ func firstLines(lines []string, most int) []string {
 	return append(lines[:most:most], fmt.Sprintf("… (%d)", len(lines)))
 }
 
-// shortText is a text of others, and of a long one its beginning and how long it is.
+// shortText truncates a long text of others, and appends its length.
 func shortText(text string) string {
 	if len(text) <= mostShownText {
 		return text
@@ -119,7 +119,7 @@ func shortText(text string) string {
 	return strings.ToValidUTF8(text[:mostShownText], "") + fmt.Sprintf("… (%d)", utf8.RuneCountInString(text))
 }
 
-// shortYAML is an object as YAML, short where it is long, and whether that is all of it.
+// shortYAML formats an object as YAML with long parts truncated, and reports whether it is complete.
 func shortYAML(object map[string]any) (text string, whole bool, err error) {
 	whole = true
 	data, err := yaml.Marshal(shortened(object, &whole))
@@ -130,7 +130,7 @@ func shortYAML(object map[string]any) (text string, whole bool, err error) {
 	return strings.Join(firstLines(lines, mostShownLines), "\n"), whole && len(lines) <= mostShownLines, nil
 }
 
-// shortened is a tree with its long texts cut, which whole is told.
+// shortened returns a tree with long texts truncated, and sets whole to false if any was.
 func shortened(tree any, whole *bool) any {
 	switch node := tree.(type) {
 	case map[string]any:

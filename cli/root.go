@@ -19,7 +19,7 @@ const (
 	groupFiles   = "files"
 )
 
-// newRootCmd is the list of commands.
+// newRootCmd returns the root command with all commands.
 func newRootCmd(f *Factory, name string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gpuctl",
@@ -109,7 +109,7 @@ func newRootCmd(f *Factory, name string) *cobra.Command {
 	return root
 }
 
-// rename makes the examples say what the user types.
+// rename makes the examples use the name that the user typed.
 func rename(command *cobra.Command, name string) {
 	if name == "gpuctl" {
 		return
@@ -120,7 +120,7 @@ func rename(command *cobra.Command, name string) {
 	}
 }
 
-// needCommand is what a command that only groups others does: it shows its help, or says what was misspelt.
+// needCommand is the action of a command that only groups others: it shows help, or reports a misspelt subcommand.
 func needCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		if err := cmd.Help(); err != nil {
@@ -134,7 +134,7 @@ func needCommand(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-// habits are what other programs call our commands.
+// habits maps command names of other programs to ours.
 var habits = map[string]string{
 	"list": "get jobs", "ls": "get jobs", "ps": "get jobs", "jobs": "get jobs", "nodes": "get nodes", "pools": "get pools",
 	"status": "describe JOB", "show": "describe JOB", "info": "describe JOB", "history": "get jobs", "watch": "get jobs -w",
@@ -168,7 +168,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return usagef("unknown command %q%s\nSee '%s --help'", cmd.CommandPath()+" "+word, near, cmd.CommandPath())
 }
 
-// newHelpCmd is cobra's, but that it is an error to ask about what is not there.
+// newHelpCmd is cobra's help command, except that an unknown topic is an error.
 func newHelpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]...",
@@ -184,14 +184,14 @@ func newHelpCmd() *cobra.Command {
 }
 
 func flagError(cmd *cobra.Command, err error) error {
-	// A misspelt command has none of the flags that follow it. A name of a job may follow describe.
+	// A misspelt command does not have the flags that follow it. After describe, the word may be a job name.
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 && cmd.Name() != "describe" {
 		return unknownCommand(cmd, words[0])
 	}
 	return usagef("%s\nSee '%s --help'", wrongFlag(cmd, err), cmd.CommandPath())
 }
 
-// wrongFlag says what is wrong with a flag, as the parser of flags does in English alone.
+// wrongFlag says what is wrong with a flag. The flag parser's own messages exist only in English.
 func wrongFlag(cmd *cobra.Command, err error) phrase.Text {
 	var unknown *pflag.NotExistError
 	var lacking *pflag.ValueRequiredError
@@ -211,7 +211,7 @@ func wrongFlag(cmd *cobra.Command, err error) phrase.Text {
 	return phrase.OfError(err)
 }
 
-// shownAs is a flag with its short name.
+// shownAs formats a flag with its short name.
 func shownAs(flag *pflag.Flag) string {
 	if flag.Shorthand != "" && flag.ShorthandDeprecated == "" {
 		return "-" + flag.Shorthand + ", --" + flag.Name
@@ -227,8 +227,8 @@ func flagNames(cmd *cobra.Command) []string {
 	return out
 }
 
-// CommandPaths returns all commands that do something themselves, as a user types them after "gpuctl": "get jobs".
-// Tests and the reference pages go through them.
+// CommandPaths returns all commands that are not just groups, as a user types them after "gpuctl": "get jobs". Tests and the reference pages use
+// them.
 func CommandPaths() []string {
 	var out []string
 	var walk func(*cobra.Command)

@@ -17,18 +17,18 @@ import (
 
 type runOptions struct {
 	createOptions
-	// name is that of the job; empty makes one of the program's.
+	// name is the name of the job; if empty, it is derived from the program.
 	name string
-	// values are what the flags say, by flag.
+	// values are the values of flags, by flag name.
 	values map[string]*string
 	env    []string
-	// stdin connects standard input to the program, and tty a terminal. Either makes it a session.
+	// stdin connects standard input to the program, and tty a terminal. Either of them makes it a session.
 	stdin, tty bool
 	// show prints the YAML, and creates nothing.
 	show bool
 }
 
-// runFlags are the flags that say what one field of the job is, in the order in which its YAML has them.
+// runFlags are the flags that set one field of the job, in the order of the YAML.
 var runFlags = []struct {
 	name, short, field, usage string
 	// list says that commas separate several values.
@@ -137,10 +137,10 @@ func runRun(cmd *cobra.Command, o *runOptions, command []string) error {
 	return o.submit(cmd.Context(), doc)
 }
 
-// isSession says whether the user stays with the job, and the job ends with them.
+// isSession reports whether the user stays connected to the job, which ends with the session.
 func (o *runOptions) isSession() bool { return o.stdin || o.tty }
 
-// checkSession refuses what cannot be said together with -i or -t.
+// checkSession refuses flags that contradict -i or -t.
 func (o *runOptions) checkSession() error {
 	switch {
 	case !o.isSession() || o.show:
@@ -163,7 +163,7 @@ func (o *runOptions) submit(ctx context.Context, doc submission) error {
 	return o.create(ctx, creations)
 }
 
-// fields sets those that flags name, and the program behind its image.
+// fields sets the fields that flags name, and the program after its image.
 func (o *runOptions) fields(cmd *cobra.Command, source string, command []string) (_ string, err error) {
 	for _, flag := range runFlags {
 		value := *o.values[flag.name]
@@ -183,7 +183,7 @@ func (o *runOptions) fields(cmd *cobra.Command, source string, command []string)
 	return source, nil
 }
 
-// source is the YAML of the job that the flags and the command say.
+// source builds the YAML of the job from the flags and the command.
 func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error) {
 	name := cmp.Or(o.name, nameOfProgram(command)+"-"+rand.String(len(workload.UnmadeSuffix)))
 	source, err := jobplan.SetField("kind: "+string(workload.KindTraining)+"\n", "job.name", name)
@@ -204,7 +204,7 @@ func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error
 	channel, on, chosen := strings.Cut(*o.values["notify"], ":")
 	*o.values["notify"] = channel
 	if retries := o.values["retries"]; o.isSession() && !cmd.Flags().Changed("retries") {
-		*retries = "0" // a shell that ends with an error has ended
+		*retries = "0" // a shell that exits with an error has ended
 	}
 	if source, err = o.fields(cmd, source, command); err != nil {
 		return "", err
@@ -221,7 +221,7 @@ func (o *runOptions) source(cmd *cobra.Command, command []string) (string, error
 	return source, nil
 }
 
-// program adds the program to the YAML, and what connects it to the user.
+// program adds the program to the YAML, and the fields that connect it to the user.
 func (o *runOptions) program(source string, command []string) (string, error) {
 	switch {
 	case len(command) == 0:
@@ -239,7 +239,7 @@ func (o *runOptions) program(source string, command []string) (string, error) {
 	return source, err
 }
 
-// image is the image of the flag, else that of the user's configuration.
+// image returns the image of the flag, else that of the user's configuration.
 func (o *runOptions) image() (string, error) {
 	if image := *o.values["image"]; image != "" {
 		return image, nil
@@ -254,7 +254,7 @@ func (o *runOptions) image() (string, error) {
 	return config.Image, nil
 }
 
-// flagValue is a flag's text as it stands in YAML: a number as one, so that it needs no quotes.
+// flagValue converts a flag's text to a YAML value: a number becomes a number, so that it needs no quotes.
 func flagValue(value string, list bool) any {
 	if list && strings.Contains(value, ",") {
 		return strings.Split(value, ",")
@@ -266,10 +266,10 @@ func flagValue(value string, list bool) any {
 	return value
 }
 
-// longestBase leaves room for the suffix, and for what the names of a gang's pods add.
+// longestBase leaves room for the suffix, and for what the pod names of a gang append.
 const longestBase = 40
 
-// nameOfProgram is what a job is called by its command: the first script, else the program; a shell without one.
+// nameOfProgram derives a job's name from its command: the first script, else the program; without a command, shell.
 func nameOfProgram(command []string) string {
 	if len(command) == 0 {
 		return "shell"

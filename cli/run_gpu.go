@@ -13,17 +13,17 @@ import (
 )
 
 var (
-	// loneType is a type that stands for one GPU of it. All models have a digit in their names, so that a word, such as all,
-	// is not taken for one.
+	// loneType matches a type that stands for one GPU of it. All model names contain a digit, so that a word such as all is not taken for a
+	// type.
 	loneType = regexp.MustCompile(`^[A-Za-z][^,]*[0-9][^,]*$`)
-	// wholeNumber is what a number of GPUs looks like, however large.
+	// wholeNumber matches a number of GPUs of any size.
 	wholeNumber = regexp.MustCompile(`^[0-9]+$`)
-	// countByNodes is how other systems write a number of GPUs on each of several nodes.
+	// countByNodes matches the notation of other systems for a number of GPUs on each of several nodes.
 	countByNodes = regexp.MustCompile(`^([0-9]+)x([0-9]+)$`)
 )
 
-// gpuAndType splits what --gpu says into the number of GPUs and their type, "" for any. What names no type is for the field of
-// the job to judge.
+// gpuAndType splits the value of --gpu into the number of GPUs and their type, "" for any type. A value without a type is validated by the job's
+// field.
 func gpuAndType(value string) (count, model string, err error) {
 	model, count, pair := strings.Cut(value, ":")
 	switch {
@@ -55,7 +55,7 @@ func wrongPair(model, count string) phrase.Text {
 	return phrase.Of("%q is no number of GPUs: write TYPE:NUMBER, such as A100-80G:2", count)
 }
 
-// splitGPU gives the flags for the number of GPUs and for their type what --gpu says of both.
+// splitGPU sets the flags for the GPU count and the GPU type from --gpu.
 func (o *runOptions) splitGPU() error {
 	value := *o.values["gpu"]
 	count, model, err := gpuAndType(value)
@@ -69,7 +69,7 @@ func (o *runOptions) splitGPU() error {
 	return nil
 }
 
-// completeTypes completes with the types of GPU that nodes have.
+// completeTypes completes the GPU types of nodes.
 func completeTypes(f *Factory) completer {
 	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
 		offers, err := reader.Offers(ctx)
@@ -84,7 +84,7 @@ func completeTypes(f *Factory) completer {
 	})
 }
 
-// completeCounts completes with types, for the number to be typed behind.
+// completeCounts completes GPU types; the user appends the number.
 func completeCounts(f *Factory) completer {
 	types := completeTypes(f)
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -99,7 +99,7 @@ func completeCounts(f *Factory) completer {
 	}
 }
 
-// completePresets completes with what administrators have prepared.
+// completePresets completes preset names.
 func completePresets(f *Factory) completer {
 	return completeNames(f, func(ctx context.Context, reader *inventory.Reader) ([]string, error) {
 		texts, err := reader.Presets(ctx)

@@ -7,14 +7,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Fields of a job's resources that say where it runs and on which GPUs. A line with one of them chooses for itself.
+// Fields of a job's resources that select its location and its GPUs. A command line with one of them needs no default.
 var (
 	whereFields = []string{"resources.preset", "resources.pool"}
 	gpuFields   = []string{"resources.gpu", "resources.gpu-type", "resources.gpu-share", "resources.mig"}
 )
 
-// usual fills in what the user's configuration has once for all: the preset, where the line says nothing of where to run and on
-// which GPUs; else the pool, where it says nothing of where.
+// usual fills in defaults of the user's configuration: the preset if the command line selects neither location nor GPUs, else the pool if it
+// selects no location.
 func (o *runOptions) usual(cmd *cobra.Command) error {
 	config, err := readUserConfig()
 	if err != nil {
@@ -30,7 +30,7 @@ func (o *runOptions) usual(cmd *cobra.Command) error {
 	return nil
 }
 
-// says reports whether the line says what one of the fields is, by a flag of its own or by --set.
+// says reports whether the command line sets one of the fields, by a flag or by --set.
 func (o *runOptions) says(cmd *cobra.Command, fields []string) bool {
 	for _, flag := range runFlags {
 		if slices.Contains(fields, flag.field) && cmd.Flags().Changed(flag.name) {

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// mostReplicas is as many as the YAML of a job takes.
+// mostReplicas is the maximum that the YAML of a job accepts.
 const mostReplicas = 1000
 
 func newScaleCmd(f *Factory) *cobra.Command {

@@ -20,7 +20,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
-// session is a job that somebody is connected to from its start, and that is deleted when its program ends or they give up.
+// session is a job to which the user is connected from its start. It is deleted when its program ends or the user gives up.
 type session struct {
 	factory *Factory
 	client  kubernetes.Interface
@@ -28,16 +28,16 @@ type session struct {
 	creation
 	namespace string
 	uid       types.UID
-	// timeout is how long it may wait for its GPUs; 0 is no limit.
+	// timeout is how long the job may wait for its GPUs; 0 is no limit.
 	timeout time.Duration
-	// patience is that of its connection.
+	// patience is the outcome timeout of its connection.
 	patience time.Duration
 }
 
 // endTimeout bounds the deletion of the job.
 const endTimeout = 30 * time.Second
 
-// runSession creates the job of a session, and stays with it.
+// runSession creates the job of a session, and stays connected to it.
 func (o *runOptions) runSession(ctx context.Context, doc submission) error {
 	creations, err := o.render(ctx, []submission{doc})
 	if err != nil {
@@ -72,15 +72,15 @@ func (o *runOptions) runSession(ctx context.Context, doc submission) error {
 	return s.run(ctx)
 }
 
-// checkRight refuses a session to who may not attach, and would learn it when the GPUs are there. Where nobody can tell, it
-// is left to the attaching.
+// checkRight refuses a session of a user who may not attach, before the job waits for GPUs. If the right cannot be checked, attaching will
+// fail instead.
 func (s *session) checkRight(ctx context.Context) error {
 	asked := &authorizationv1.ResourceAttributes{Namespace: s.namespace, Verb: "create", Resource: "pods", Subresource: "attach"}
 	review, err := s.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked},
 	}, metav1.CreateOptions{})
 	if err != nil || review.Status.Allowed {
-		return nil //nolint:nilerr // attaching will tell
+		return nil //nolint:nilerr // attaching will report it
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "pods/attach"}, s.Name,
 		phrase.Errorf("you may not attach to pods in namespace %s; nothing was created", s.namespace))
@@ -90,9 +90,9 @@ func (s *session) say(format string, args ...any) {
 	s.factory.IO.tell(format, args...)
 }
 
-// run stays with the job until its program ends, and deletes it. What was only lost sight of is left.
+// run stays connected to the job until its program ends, and deletes it. If only the connection was lost, the job stays.
 func (s *session) run(ctx context.Context) error {
-	signal.Ignore(syscall.SIGPIPE) // or whoever reads what is printed, and goes, ends gpuctl and leaves the job
+	signal.Ignore(syscall.SIGPIPE) // otherwise a closed output pipe would kill gpuctl and leave the job
 	err := s.follow(ctx)
 	switch {
 	case isA[*lostError](err):
@@ -104,7 +104,7 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// follow waits for the job, and connects to it. Of a program that has ended by then it prints what there is.
+// follow waits for the job, and connects to it. If the program has already ended, it prints the output.
 func (s *session) follow(ctx context.Context) error {
 	if ended, err := s.await(ctx); err != nil || ended {
 		return err
@@ -130,7 +130,7 @@ func (s *session) follow(ctx context.Context) error {
 	return c.run(ctx)
 }
 
-// await waits until the job runs. Of one that has failed by then it prints the output.
+// await waits until the job runs. If the job has already failed, it prints the output.
 func (s *session) await(ctx context.Context) (ended bool, err error) {
 	w := &waiter{factory: s.factory, namespace: s.namespace, names: []string{s.Name}, goal: goalRunning, timeout: s.timeout}
 	w.reached = func(string, string) {}
@@ -146,10 +146,10 @@ func (s *session) await(ctx context.Context) (ended bool, err error) {
 	return false, err
 }
 
-// errReplaced says that another job has the session's name by now.
+// errReplaced says that another job now has the session's name.
 var errReplaced = phrase.Errorf("another job has the name by now")
 
-// end deletes the job of the session, also after Ctrl-C, and no other of its name. One that others have deleted is gone.
+// end deletes the job of the session, also after Ctrl-C, but no other job of its name. A job deleted by others is already gone.
 func (s *session) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
@@ -173,7 +173,7 @@ func (s *session) end(ctx context.Context) {
 	}
 }
 
-// delete deletes, again while the cluster notes on the job that its program has ended.
+// delete deletes the job, and retries on conflicts while the cluster records that its program has ended.
 func (s *session) delete(ctx context.Context, only *submit.Client) error {
 	for {
 		_, err := only.Delete(ctx, s.namespace, s.Name, string(s.Kind))

@@ -24,7 +24,7 @@ func newSetCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// sectionResources is the section of a job's YAML that says what its pods ask for.
+// sectionResources is the section of a job's YAML with the resources of its pods.
 const sectionResources = "resources."
 
 func newSetResourcesCmd(f *Factory) *cobra.Command {
@@ -73,7 +73,7 @@ func newSetResourcesCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// asking returns what becomes of a job that asks for something else.
+// asking returns the changed YAML of a job that requests other resources.
 func (v *jobVerb) asking(ctx context.Context, doc workload.Document, sets []string) (jobplan.Refill, error) {
 	full := make([]string, len(sets))
 	for i, set := range sets {
@@ -95,8 +95,7 @@ func (v *jobVerb) asking(ctx context.Context, doc workload.Document, sets []stri
 	return refill, err
 }
 
-// refilled returns what becomes of a job that gets another preset. The overrides are what the user has set in its YAML, which
-// stays in any case.
+// refilled returns the changed YAML of a job that gets another preset. Fields that the user has set by overrides always stay.
 func (v *jobVerb) refilled(
 	ctx context.Context, before workload.Document, source string, overrides jobplan.Overrides,
 ) (jobplan.Refill, error) {

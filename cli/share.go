@@ -12,8 +12,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// share gives jobs that leave it to their pool how much of their GPUs they get what it gives, and says so. Without a cluster that
-// is what the files themselves say of pools.
+// share fills in the GPU share of the pool for jobs that do not specify one, and prints a note. Without a cluster it uses only the pools
+// in the files.
 func (m *manifests) share(ctx context.Context, docs []submission) ([]submission, error) {
 	if !slices.ContainsFunc(docs, func(s submission) bool { return jobplan.TakesShare(s.Document) }) {
 		return docs, nil
@@ -57,7 +57,7 @@ func (m *manifests) share(ctx context.Context, docs []submission) ([]submission,
 	return out, nil
 }
 
-// keptShare is the share of its pool that a job has which is there already, and keeps.
+// keptShare returns the pool's share that an existing job has and keeps.
 func (m *manifests) keptShare(ctx context.Context, doc workload.Document) (share string, kept bool, err error) {
 	if !m.again {
 		return "", false, nil

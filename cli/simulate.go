@@ -76,7 +76,7 @@ func runSimulate(ctx context.Context, o *simulateOptions) error {
 	return writeAnswer(d, &answer, o.factory.Now())
 }
 
-// writeAnswer writes what would become of jobs for a person.
+// writeAnswer writes the outcome of jobs for people.
 func writeAnswer(d *description, answer *whatif.Answer, now time.Time) error {
 	for i := range answer.Jobs {
 		if i > 0 {
@@ -119,13 +119,13 @@ func writeJobAnswer(d *description, job *whatif.Job, now time.Time) error {
 	}
 	for _, record := range report.Records {
 		if record.Last.Result == explain.Unschedulable {
-			return explainRecord(d, record, now) // its other pods ask for the same
+			return explainRecord(d, record, now) // the other pods request the same
 		}
 	}
 	return nil
 }
 
-// whyThere writes what the best nodes were worth to each pod that had a choice.
+// whyThere writes the scores of the best nodes for each pod that had a choice.
 func whyThere(d *description, records []explain.Record) error {
 	for _, record := range records {
 		candidates := record.Last.Candidates

@@ -144,7 +144,7 @@ func describeSpotPool(d *description, p *inventory.SpotPool, now time.Time) erro
 	return describeRows(d, "Machines", p.Machines, machineColumns(now))
 }
 
-// spotConditionLabel is short enough for a label.
+// spotConditionLabel returns a condition type that is short enough for a label.
 func spotConditionLabel(kind string) string {
 	short := map[string]string{"CloudAnswers": "Cloud", "CapacityAvailable": "Capacity", "MachinesJoin": "Joining"}
 	if label := short[kind]; label != "" {
@@ -167,7 +167,7 @@ func machineColumns(now time.Time) []column[inventory.Machine] {
 	}
 }
 
-// machineState is how a machine is, and why it is to go.
+// machineState returns the state of a machine, and why it is to be removed.
 func machineState(m inventory.Machine) string {
 	if m.Leaving != "" && m.Leaving != m.State {
 		return m.State + " (" + m.Leaving + ")"

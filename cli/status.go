@@ -14,12 +14,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// jobStatus tells on stderr how a job gets on: why it waits, then where it starts and runs.
+// jobStatus reports on stderr how a job progresses: why it waits, then where it runs.
 type jobStatus struct {
 	factory *Factory
 	client  kubernetes.Interface
 	line    *statusLine
-	// seen is what the job said of itself when it was last looked into, and told what the last sentence was about.
+	// seen is the job's state when it was last diagnosed; lastReported identifies the last printed sentence.
 	seen, told string
 }
 
@@ -27,8 +27,8 @@ func newJobStatus(f *Factory, client kubernetes.Interface) *jobStatus {
 	return &jobStatus{factory: f, client: client, line: newStatusLine(f.IO)}
 }
 
-// tell says where a job stands, if that has changed. Numbers alone are no change in a pipe: a busy cluster has others
-// every second.
+// tell reports the state of a job if it has changed. In a pipe, changed numbers alone do not count: in a busy cluster they change every
+// second.
 func (n *jobStatus) tell(ctx context.Context, job inventory.Job) {
 	seen := fmt.Sprint(job.Status, job.Reason, job.Ready)
 	if n.factory.IO.ErrIsTerminal {
@@ -48,7 +48,7 @@ func (n *jobStatus) tell(ctx context.Context, job inventory.Job) {
 	n.told = about
 }
 
-// heartbeat looks after the watch that tells of the job.
+// heartbeat monitors the watch behind the status line.
 func (n *jobStatus) heartbeat() *heartbeat {
 	before := ""
 	lost := func(text phrase.Text, _ time.Duration) { before = n.line.set(text.In(n.factory.language())) }
@@ -56,7 +56,7 @@ func (n *jobStatus) heartbeat() *heartbeat {
 	return newHeartbeat(n.client, lost, back)
 }
 
-// stale says on the line when the watch that tells of the job gets old, and what it said before when it does not any more.
+// stale shows on the line when the watch becomes stale, and restores the previous text when it recovers.
 func (n *jobStatus) stale() func(error) {
 	before := ""
 	lost := func(text phrase.Text) { before = n.line.set(text.In(n.factory.language())) }
@@ -66,12 +66,12 @@ func (n *jobStatus) stale() func(error) {
 
 func (n *jobStatus) end() { n.line.end() }
 
-// sentence is where a job stands, and what that is about: all but the numbers.
+// sentence describes the state of a job, and identifies it without its numbers.
 func (n *jobStatus) sentence(ctx context.Context, job inventory.Job) (text, about string) {
 	switch job.Status {
 	case inventory.StatusRunning:
 		text, about = runs(job).In(n.factory.language()), string(job.Status)
-		if job.Array == nil { // one has too many tasks for a line each
+		if job.Array == nil { // an array has too many tasks for a line each
 			about = text
 		}
 		return text, about
@@ -81,7 +81,7 @@ func (n *jobStatus) sentence(ctx context.Context, job inventory.Job) (text, abou
 		return phrase.Of("%s is being deleted", job.Name).In(n.factory.language()), string(job.Status)
 	}
 	report, err := diagnose(ctx, n.client, job, n.factory)
-	if err != nil { // the reason that the pods give is the next best
+	if err != nil { // fall back to the reason of the pods
 		text := phrase.Of("%s is %s", job.Name, job.Status).And(": %s", reasonIn(job.Trouble, n.factory.language()))
 		return text.In(n.factory.language()), string(job.Status) + job.Reason
 	}
@@ -89,7 +89,7 @@ func (n *jobStatus) sentence(ctx context.Context, job inventory.Job) (text, abou
 	return phrase.Of("%s is %s", report.Job, report.Status).In(language) + headline(report, language), string(report.Status) + string(report.Cause)
 }
 
-// runs says where a job runs, and how far an array has come: between two tasks it may have no pod.
+// runs says where a job runs, and how far an array has progressed: between two tasks it may have no pod.
 func runs(job inventory.Job) phrase.Text {
 	text := phrase.Of("%s runs", job.Name)
 	if len(job.Nodes) > 0 {
@@ -101,7 +101,7 @@ func runs(job inventory.Job) phrase.Text {
 	return text.And(", %d of %d pods ready", job.Ready, job.Desired)
 }
 
-// diagnose finds out why one job is where it is, from what the cluster shows.
+// diagnose explains the state of one job from what the cluster shows.
 func diagnose(ctx context.Context, client kubernetes.Interface, job inventory.Job, f *Factory) (diagnosis.Report, error) {
 	facts, err := diagnosis.Read(ctx, client, job.Namespace, job.Name, f.Now())
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// IOStreams are the streams of a command, and what is known of the terminals behind them.
+// IOStreams are the streams of a command, and properties of the terminals behind them.
 type IOStreams struct {
 	In io.Reader
 	// InIsTerminal says whether a person can answer a question.
@@ -19,19 +19,19 @@ type IOStreams struct {
 	Out, ErrOut  io.Writer
 	// OutIsTerminal and ErrIsTerminal say whether a person looks at the stream.
 	OutIsTerminal, ErrIsTerminal bool
-	// Width is the number of columns of the terminal behind Out, 0 if there is none; ErrWidth that behind ErrOut.
+	// Width is the number of columns of the terminal behind Out, 0 if there is none; ErrWidth is that of ErrOut.
 	Width, ErrWidth int
 	// Color says whether Out takes colours.
 	Color bool
-	// Language is that of the person, as far as the environment says.
+	// Language is the user's language according to the environment.
 	Language phrase.Language
-	// spoken is the language of what is said to them, which is known once flags are read; nil for Language.
+	// spoken returns the language of messages, which is known after flags are parsed; nil for Language.
 	spoken func() phrase.Language
-	// renamed makes hints name the program as it was called, once that is known; nil where it is gpuctl.
+	// renamed returns the function that renames hints; it returns nil if gpuctl was called by its own name.
 	renamed func() func(string) string
 }
 
-// people is stdout for what only people read.
+// people is stdout for text that only people read.
 func (s IOStreams) people() io.Writer {
 	if s.renamed == nil || s.renamed() == nil {
 		return s.Out
@@ -39,7 +39,7 @@ func (s IOStreams) people() io.Writer {
 	return renaming{out: s.Out, rename: s.renamed()}
 }
 
-// language is that of what is said to the person.
+// language is the language of messages.
 func (s IOStreams) language() phrase.Language {
 	if s.spoken == nil {
 		return s.Language
@@ -47,17 +47,17 @@ func (s IOStreams) language() phrase.Language {
 	return s.spoken()
 }
 
-// say tells a person on stdout, in their language, what was done.
+// say prints a result to stdout, in the user's language.
 func (s IOStreams) say(format string, args ...any) {
 	fmt.Fprintln(s.people(), phrase.Of(format, args...).In(s.language()))
 }
 
-// tell tells a person on stderr, in their language, what goes on.
+// tell prints a message to stderr, in the user's language.
 func (s IOStreams) tell(format string, args ...any) {
 	fmt.Fprintln(s.ErrOut, phrase.Of(format, args...).In(s.language()))
 }
 
-// SystemStreams returns the streams of the process. Colours need a terminal, and NO_COLOR unset.
+// SystemStreams returns the streams of the process. Colours require a terminal, and NO_COLOR unset.
 func SystemStreams() IOStreams {
 	streams := IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr, Language: phrase.FromEnvironment(os.Getenv)}
 	streams.InIsTerminal = term.IsTerminal(int(os.Stdin.Fd()))
@@ -73,7 +73,7 @@ func SystemStreams() IOStreams {
 	return streams
 }
 
-// TestIOStreams returns streams into buffers, as in a pipe, in English whatever the environment says.
+// TestIOStreams returns streams into buffers, as in a pipe, in English regardless of the environment.
 func TestIOStreams(stdin string) (streams IOStreams, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	return IOStreams{In: bytes.NewBufferString(stdin), Out: stdout, ErrOut: stderr}, stdout, stderr

@@ -77,7 +77,7 @@ func (o *supportOptions) run(ctx context.Context) error {
 	return nil
 }
 
-// bundler reads the cluster; what reports is still to be set.
+// bundler returns a Bundler for the cluster; the caller sets Report.
 func (o *supportOptions) bundler(ctx context.Context) (*supportbundle.Bundler, error) {
 	client, err := o.factory.kubernetes()
 	if err != nil {
@@ -90,7 +90,7 @@ func (o *supportOptions) bundler(ctx context.Context) (*supportbundle.Bundler, e
 	return &supportbundle.Bundler{REST: client.Discovery().RESTClient(), Now: o.factory.Now, Server: server}, nil
 }
 
-// said is what gpuctl itself knows of the cluster.
+// said returns what gpuctl itself knows about the cluster.
 func (o *supportOptions) said(ctx context.Context) (map[string]any, error) {
 	namespace, err := o.factory.namespace()
 	if err != nil {
@@ -113,7 +113,7 @@ func (o *supportOptions) said(ctx context.Context) (map[string]any, error) {
 	}, nil
 }
 
-// write writes the file beside its name first, so that there is a whole one or none.
+// write writes a temporary file first, so that the result is complete or absent.
 func (o *supportOptions) write(ctx context.Context, bundler *supportbundle.Bundler, more map[string]any) (entries []supportbundle.Entry, err error) {
 	file, err := os.CreateTemp(filepath.Dir(o.file), ".gpuctl-support-*")
 	if err != nil {
@@ -128,7 +128,7 @@ func (o *supportOptions) write(ctx context.Context, bundler *supportbundle.Bundl
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, phrase.Errorf("writing %s: %w", o.file, err)
 	}
-	if err = os.Link(file.Name(), o.file); err != nil { // which replaces nothing
+	if err = os.Link(file.Name(), o.file); err != nil { // a link never replaces an existing file
 		return nil, phrase.Errorf("writing %s: %w", o.file, err)
 	}
 	return entries, os.Remove(file.Name())

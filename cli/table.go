@@ -14,14 +14,14 @@ import (
 type column[T any] struct {
 	header string
 	value  func(T) string
-	// wide columns are shown by -o wide only, narrow ones never by -o wide.
+	// wide columns are shown only by -o wide, narrow ones only without it.
 	wide, narrow bool
-	// spill puts the part of a cell after ": " below its row when the terminal is too narrow for the whole.
+	// spill moves the part of a cell after ": " below its row if the terminal is too narrow for the whole.
 	spill bool
-	// spare columns are left out where the terminal is too narrow for all, and optional ones where no row has a value.
+	// spare columns are omitted if the terminal is too narrow for all, and optional ones if no row has a value.
 	spare, optional bool
-	// worded columns have words of ours, each of which is told in the language of the table. said, if not nil, is the value in a
-	// language; programs, which read CSV, get that of value. text is both, for what is a text: there is no value then.
+	// worded columns contain words of ours, which are translated into the language of the table. localized, if not nil, returns the value in a
+	// language; programs, which read CSV, get the result of value. text is used instead of both for a [phrase.Text].
 	worded bool
 	said   func(T, phrase.Language) string
 	text   func(T) phrase.Text
@@ -32,15 +32,15 @@ type column[T any] struct {
 // tableStyle says how a table looks.
 type tableStyle struct {
 	wide, noHeaders, color bool
-	// width is where the last column is cut, 0 for nowhere.
+	// width is where the last column is truncated, 0 for nowhere.
 	width int
-	// language is that of headers and of words of ours in cells.
+	// language is the language of headers and of words of ours in cells.
 	language phrase.Language
-	// kept, if not nil, is what stays the same from one table to the next, as a watch needs.
+	// kept, if not nil, is the state that stays the same from one table to the next, as a watch needs.
 	kept *kept
 }
 
-// kept is the headers of the columns that the first table showed, and how wide each has become.
+// kept stores the headers of the columns of the first table, and the current width of each.
 type kept struct {
 	headers []string
 	widths  []int
@@ -48,7 +48,7 @@ type kept struct {
 
 const (
 	columnGap = "  "
-	// leastLast is what the last column keeps however narrow the terminal is.
+	// leastLast is the minimum width of the last column on a narrow terminal.
 	leastLast = 24
 
 	colorGreen  = "\x1b[32m"
@@ -63,7 +63,7 @@ func writeTable[T any](out io.Writer, rows []T, columns []column[T], style table
 	return err
 }
 
-// tableRows are the texts of a table: its header, if it has one, and each row with what is below it.
+// tableRows returns the lines of a table: its header, if it has one, and each row with the text below it.
 func tableRows[T any](rows []T, columns []column[T], style tableStyle) []string {
 	shown := chosenColumns(rows, columns, style)
 	cells := tableCells(rows, shown, style)
@@ -91,8 +91,7 @@ func tableRows[T any](rows []T, columns []column[T], style tableStyle) []string 
 	return out
 }
 
-// spilled parts a cell that is too wide into what stays in its row and what goes below: after ": ", or where that has no
-// room either, between two words.
+// spilled splits a cell that is too wide into the part that stays in its row and the part below it: after ": ", or else between two words.
 func spilled(cell string, width int) (stays, below string) {
 	if head, rest, ok := strings.Cut(cell, ": "); ok && monospace.Columns(head) <= width {
 		return head, rest
@@ -101,7 +100,7 @@ func spilled(cell string, width int) (stays, below string) {
 	return stays, strings.ReplaceAll(below, "\n", " ")
 }
 
-// tableCells are the texts of a table, with those of its header.
+// tableCells returns the cells of a table, including those of its header.
 func tableCells[T any](rows []T, shown []column[T], style tableStyle) [][]string {
 	cells := make([][]string, 0, len(rows)+1)
 	if !style.noHeaders {
@@ -121,7 +120,7 @@ func tableCells[T any](rows []T, shown []column[T], style tableStyle) [][]string
 	return cells
 }
 
-// cellOf is the text of a cell in a language.
+// cellOf returns the text of a cell in a language.
 func cellOf[T any](c column[T], row T, language phrase.Language) string {
 	switch {
 	case c.text != nil:
@@ -134,7 +133,7 @@ func cellOf[T any](c column[T], row T, language phrase.Language) string {
 	return oneLine(c.plain(row))
 }
 
-// plain is the value for programs.
+// plain returns the value for programs.
 func (c *column[T]) plain(row T) string {
 	if c.text != nil {
 		return c.text(row).String()
@@ -142,10 +141,10 @@ func (c *column[T]) plain(row T) string {
 	return c.value(row)
 }
 
-// word is a word of ours in a cell of a worded column.
+// word marks a word of ours in a worded column for translation.
 func word(english string) string { return english }
 
-// chosenColumns are those that a table of these rows shows. A watch keeps to the columns of its first table.
+// chosenColumns returns the columns that a table of these rows shows. A watch keeps the columns of its first table.
 func chosenColumns[T any](rows []T, columns []column[T], style tableStyle) []column[T] {
 	shown := shownColumns(columns, style.wide)
 	if style.kept != nil && len(style.kept.headers) > 0 {
@@ -165,7 +164,7 @@ func chosenColumns[T any](rows []T, columns []column[T], style tableStyle) []col
 	return shown
 }
 
-// tooNarrow reports whether the terminal is too narrow for what cannot be put below the rows.
+// tooNarrow reports whether the terminal is too narrow for the parts that cannot be moved below the rows.
 func tooNarrow[T any](cells [][]string, shown []column[T], style tableStyle) bool {
 	if style.width == 0 || len(cells) == 0 {
 		return false
@@ -185,7 +184,7 @@ func tooNarrow[T any](cells [][]string, shown []column[T], style tableStyle) boo
 	return need > style.width
 }
 
-// without leaves out the column of a header.
+// without removes the column with a header.
 func without[T any](header string, columns []column[T]) []column[T] {
 	return slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool { return c.header == header })
 }
@@ -200,7 +199,7 @@ func shownColumns[T any](columns []column[T], wide bool) []column[T] {
 	return out
 }
 
-// columnWidths is the widest cell of each column; the style's width narrows the last column.
+// columnWidths returns the width of the widest cell of each column; the style's width limits the last column.
 func columnWidths(cells [][]string, style tableStyle) []int {
 	if len(cells) == 0 {
 		return nil
@@ -252,11 +251,10 @@ func writeCell(text *strings.Builder, cell string, style cellStyle) {
 	text.WriteString(strings.Repeat(" ", style.width-length) + columnGap)
 }
 
-// spillIndent is where text below a row begins.
+// spillIndent is the indent of text below a row.
 const spillIndent = "    "
 
-// oneLine keeps a cell on its line, and an empty one visible. What a terminal would obey is written out before columns
-// are counted.
+// oneLine keeps a cell on its line, and makes an empty one visible. Control characters are escaped before columns are counted.
 func oneLine(cell string) string {
 	cell = escaped(strings.Join(strings.Fields(cell), " "))
 	if cell == "" {

@@ -34,7 +34,7 @@ func untypedJSON(value any) (any, error) {
 	return out, nil
 }
 
-// parsePath reads a JSONPath, whose braces and first dot may be left out.
+// parsePath parses a JSONPath, whose braces and first dot are optional.
 func parsePath(path string) (*jsonpath.JSONPath, error) {
 	if !strings.Contains(path, "{") {
 		path = "{." + strings.TrimPrefix(path, ".") + "}"
@@ -46,7 +46,7 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	return parsed, nil
 }
 
-// writeJSONPath writes what a path finds in a value.
+// writeJSONPath writes what a path selects in a value.
 func writeJSONPath(out io.Writer, path string, value any) error {
 	parsed, err := parsePath(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func writeJSONPath(out io.Writer, path string, value any) error {
 	return nil
 }
 
-// lookup returns what a path finds in the tree of a row, as text; "" if there is nothing.
+// lookup returns what a path selects in the tree of a row, as text; "" if there is nothing.
 func lookup(path *jsonpath.JSONPath, tree any) (string, error) {
 	var out bytes.Buffer
 	if err := path.Execute(&out, tree); err != nil {
@@ -72,7 +72,7 @@ func lookup(path *jsonpath.JSONPath, tree any) (string, error) {
 	return out.String(), nil
 }
 
-// customColumns reads "HEADER:PATH,…" as columns of the trees of rows.
+// customColumns parses "HEADER:PATH,…" as columns over the trees of rows.
 func customColumns(spec string) ([]column[any], error) {
 	var out []column[any]
 	for part := range strings.SplitSeq(spec, ",") {
@@ -95,7 +95,7 @@ func customColumns(spec string) ([]column[any], error) {
 	return out, nil
 }
 
-// treesOf returns the trees of rows.
+// treesOf converts rows to trees.
 func treesOf[T any](rows []T) ([]any, error) {
 	out := make([]any, len(rows))
 	for i, row := range rows {
@@ -108,7 +108,7 @@ func treesOf[T any](rows []T) ([]any, error) {
 	return out, nil
 }
 
-// sortBy sorts rows by what a path finds in them: as numbers where both are, else as texts. Equal rows keep their order.
+// sortBy sorts rows by what a path selects: as numbers if both are numbers, else as texts. Equal rows keep their order.
 func sortBy[T any](rows []T, path string) ([]T, error) {
 	parsed, err := parsePath(path)
 	if err != nil {

@@ -13,18 +13,17 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// What gpuctl prints is mostly the text of others: names, descriptions, events, messages of programs. A terminal obeys
-// what it finds in it: it changes its title, wipes what is shown, types for the user, or turns the order of letters. So
-// all that commands write goes through a guard, which [NewFactory] puts before both streams and no command can forget.
+// gpuctl mostly prints text written by others: names, descriptions, events, program output. A terminal obeys control sequences in it: they can change
+// its title, wipe the screen, type for the user, or reverse the order of letters. So all output of commands goes through an escapingWriter, which
+// [NewFactory] installs on both streams so that no command can bypass it by mistake.
 
-// isObeyed tells whether a terminal may obey a rune: C0 but line breaks and tabs, DEL, C1, and those that set the
-// direction of text.
+// isObeyed reports whether a terminal may obey a rune: C0 except line breaks and tabs, DEL, C1, and characters that set the text direction.
 func isObeyed(r rune) bool {
 	return r != '\n' && r != '\t' && workload.IsControl(r)
 }
 
-// escaped returns a text in which every control, and every byte that is no text, is written out. The form is that of
-// JSON, so that JSON stays what it was.
+// escaped escapes every control character, and every byte that is not valid text. The format is that of JSON, so that JSON output remains
+// valid.
 func escaped(text string) string {
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, isObeyed) {
 		return text
@@ -47,7 +46,7 @@ func escaped(text string) string {
 	return out.String()
 }
 
-// keeping escapes a text but for what a pattern finds in it.
+// keeping escapes a text except for the matches of a pattern.
 func keeping(pattern *regexp.Regexp, text string) string {
 	var out strings.Builder
 	rest := 0
@@ -58,26 +57,26 @@ func keeping(pattern *regexp.Regexp, text string) string {
 	return out.String() + escaped(text[rest:])
 }
 
-// Colours: all that programs print, and our own, of which a stream that takes colours lets no others pass.
+// Colours: anyColor matches all that programs print, ownColor only gpuctl's own, which pass through streams with colours.
 var (
 	anyColor = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 	ownColor = regexp.MustCompile("\x1b\\[(?:0|3[1-6]|9[2-6])m")
 )
 
-// guard is a stream through which no control of others gets.
+// guard is a stream that escapes control characters written by others.
 type guard struct {
 	out io.Writer
-	// color lets our own colours pass.
+	// color lets gpuctl's own colours pass.
 	color bool
-	// rename, if not nil, is what becomes of a text of ours.
+	// rename, if not nil, rewrites text of gpuctl.
 	rename func(string) string
 
 	mu sync.Mutex // several goroutines of a command may write, as to a file
-	// part is what a write left of a character, or of a line break, that the next one completes.
+	// part is an incomplete character or line break of the last write, which the next one completes.
 	part string
 }
 
-// guarded puts a guard before a stream, unless one is there.
+// guarded puts an escapingWriter in front of a stream, unless it already has one.
 func guarded(out io.Writer, color bool) io.Writer {
 	if _, ok := out.(*guard); ok || out == nil {
 		return out
@@ -115,8 +114,8 @@ func (g *guard) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// behind returns the stream behind a guard: for what a program in a container says to its user, for data that
-// nobody looks at, and for our own ways to draw.
+// behind returns the stream behind an escapingWriter: for output of a container's program to its user, for data that people do not look at, and
+// for gpuctl's own drawing.
 func behind(out io.Writer) io.Writer {
 	if g, ok := out.(*guard); ok {
 		return g.out
@@ -124,8 +123,8 @@ func behind(out io.Writer) io.Writer {
 	return out
 }
 
-// forTerminal makes a line of a program's output fit to be looked at: its colours stay, and of a line that was drawn
-// over itself, as progress bars are, what is seen in the end.
+// forTerminal prepares a line of a program's output for display: it keeps colours, and of a line that was redrawn, as progress bars are, only the
+// final text.
 func forTerminal(line string) string {
 	line = strings.TrimRight(line, "\r")
 	if at := strings.LastIndexByte(line, '\r'); at >= 0 {
@@ -134,7 +133,7 @@ func forTerminal(line string) string {
 	return keeping(anyColor, line)
 }
 
-// confirm asks a person whether to do what cannot be undone. Where nobody can answer, yes must have been given.
+// confirm asks a person whether to do something irreversible. If no person can answer, yes must be set.
 func confirm(streams IOStreams, what phrase.Text, yes bool) error {
 	if yes {
 		return nil

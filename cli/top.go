@@ -57,7 +57,7 @@ type topView[T any] struct {
 	noHeaders bool
 	watch     bool
 	sort      string
-	// pool is the one that rows are limited to, "" for all.
+	// pool limits the rows to one pool, "" for all.
 	pool string
 }
 
@@ -67,11 +67,11 @@ type topRows[T any] struct {
 	Total *usage.Total `json:"total,omitempty"`
 
 	unmeasured error
-	// note is said under the table.
+	// note is printed below the table.
 	note phrase.Text
 }
 
-// topPoll is how often a watched table is read again. Exporters are scraped less often.
+// topPoll is the interval between two reads of a watched table. Exporters are scraped less often.
 const topPoll = 5 * time.Second
 
 func (v *topView[T]) addFlags(cmd *cobra.Command) {
@@ -132,7 +132,7 @@ func (v *topView[T]) run(ctx context.Context, orders []string) error {
 // clearScreen moves to the top left and wipes the terminal.
 const clearScreen = "\x1b[H\x1b[2J"
 
-// again shows the table again: in place on a terminal, below a blank line elsewhere.
+// again redraws the table: in place on a terminal, below a blank line elsewhere.
 func (v *topView[T]) again(ctx context.Context, once func(context.Context) error) error {
 	separator := "\n"
 	if v.factory.IO.OutIsTerminal {
@@ -187,7 +187,7 @@ func totalLine(total usage.Total) phrase.Text {
 	return text
 }
 
-// utilization is a percentage, with the number of GPUs it is the mean of when that is not all of them.
+// utilization formats a percentage, with the number of measured GPUs if not all were measured.
 func utilization(load usage.Load, gpus int64) phrase.Text {
 	switch {
 	case load.Utilization == nil:
@@ -198,10 +198,10 @@ func utilization(load usage.Load, gpus int64) phrase.Text {
 	return phrase.Quote(percentage(*load.Utilization))
 }
 
-// percentage is a number of a hundred, to the nearest.
+// percentage formats a percentage as a whole number.
 func percentage(v float64) string { return fmt.Sprintf("%.0f%%", v) }
 
-// memoryUsed is the memory in use, in GiB.
+// memoryUsed formats the used memory in GiB.
 func memoryUsed(load usage.Load) string {
 	if load.MemoryUsedMiB == nil {
 		return "n/a"

@@ -17,7 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
-// fromUsage reads the usage of the whole cluster, and shows a part of it.
+// fromUsage returns a function that reads the usage of the whole cluster and selects a part of it.
 func fromUsage[T any](part func(usage.Usage) []T) func(context.Context, kubernetes.Interface, usage.Metrics) (topRows[T], error) {
 	return func(ctx context.Context, client kubernetes.Interface, metrics usage.Metrics) (topRows[T], error) {
 		all, unmeasured, err := usage.Read(ctx, client, metrics)
@@ -25,7 +25,7 @@ func fromUsage[T any](part func(usage.Usage) []T) func(context.Context, kubernet
 	}
 }
 
-// byLoad compares the utilization, the highest first; what was not measured comes last.
+// byLoad compares utilizations, the highest first; unmeasured ones come last.
 func byLoad(a, b usage.Load) int {
 	switch {
 	case a.Utilization == nil && b.Utilization == nil:
@@ -71,7 +71,7 @@ func newTopNodesCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// cells draws the cards of a node, a character each.
+// cells draws the GPUs of a node, one character each.
 func cells(states []usage.State) string {
 	marks := map[usage.State]string{
 		usage.Whole: "#", usage.Shared: "+", usage.Free: ".", usage.Unhealthy: "x", usage.Held: "?",
@@ -117,7 +117,7 @@ func newTopGPUsCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// cardName is the number of a GPU, and of a MIG slice that of its GPU with the size of the slice.
+// cardName returns the index of a GPU; for a MIG slice, the index of its GPU with the profile.
 func cardName(c usage.GPU) string {
 	if c.Profile != "" {
 		return strconv.Itoa(c.Index) + "/" + c.Profile
@@ -125,7 +125,7 @@ func cardName(c usage.GPU) string {
 	return strconv.Itoa(c.Index)
 }
 
-// migHeld is how many MIG slices of each profile are held, of how many.
+// migHeld formats how many MIG slices of each profile are held, and their total.
 func migHeld(all []inventory.ProfileCount) string {
 	out := make([]string, len(all))
 	for i, p := range all {
@@ -134,7 +134,7 @@ func migHeld(all []inventory.ProfileCount) string {
 	return strings.Join(out, ", ")
 }
 
-// jobHolds is how many GPUs a job holds, and which slices.
+// jobHolds formats how many GPUs and which slices a job holds.
 func jobHolds(j usage.Job) string {
 	if len(j.MIG) == 0 {
 		return strconv.FormatInt(j.GPUs, 10)
@@ -172,7 +172,7 @@ func mebibytes(mib int64) string {
 	return fmt.Sprintf("%.0fGi", float64(mib)/1024)
 }
 
-// heldBy names jobs, and pods that belong to none, each once.
+// heldBy lists jobs, and pods that belong to none, without duplicates.
 func heldBy(holders []usage.Holder) string {
 	var out []string
 	for _, holder := range holders {
@@ -262,7 +262,7 @@ func newTopPoolsCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// inUse is an amount that was measured.
+// inUse formats a measured amount.
 func inUse(used *resource.Quantity, unit func(resource.Quantity) string) string {
 	if used == nil {
 		return "n/a"
@@ -270,7 +270,7 @@ func inUse(used *resource.Quantity, unit func(resource.Quantity) string) string 
 	return unit(*used)
 }
 
-// machineNote says why nothing was measured of the CPU and the memory of any pool.
+// machineNote says why no CPU and memory usage was measured in any pool.
 func machineNote(pools []usage.Pool) phrase.Text {
 	for i := range pools {
 		if pools[i].Use.Measured > 0 {

@@ -21,7 +21,7 @@ type uiOptions struct {
 	open func() (tcell.Screen, error)
 }
 
-// uiKeys are the keys of the screen. It shows them itself, too.
+// uiKeys describes the keys of the screen. The screen shows this text, too.
 func uiKeys() phrase.Text {
 	return phrase.Of(`Keys, as k9s has them:
   1 2 3 4           jobs, the queue, nodes, pools; also :jobs :queue :nodes :pools (Tab completes)
@@ -74,12 +74,11 @@ func runUI(ctx context.Context, o *uiOptions) error {
 	if err != nil {
 		return usagef("ui cannot draw on this terminal (TERM=%s): %w\nUse gpuctl get jobs -w, or gpuctl queue -w", os.Getenv("TERM"), err)
 	}
-	defer terminal.Fini() // also when something panics: what is said of it must be readable
+	defer terminal.Fini() // also on a panic: its message must be readable
 	return u.run(ctx, terminal)
 }
 
-// openTerminal opens the terminal of the process. As all that gpuctl prints, the screen is UTF-8 also where no locale
-// says so, as in most containers.
+// openTerminal opens the terminal of the process. The screen uses UTF-8 even if no locale says so, as in most containers.
 func openTerminal() (tcell.Screen, error) {
 	if name := os.Getenv("TERM"); name == "" || name == "dumb" {
 		return nil, tcell.ErrTermNotFound
@@ -93,10 +92,10 @@ func openTerminal() (tcell.Screen, error) {
 	return tcell.NewTerminfoScreenFromTty(tty)
 }
 
-// newUI finds the cluster, without asking it anything.
+// newUI prepares the connection to the cluster without sending a request.
 func newUI(o *uiOptions) (*ui, error) {
 	f := *o.factory
-	f.IO.ErrOut = guarded(io.Discard, false) // nothing may be written beside the screen
+	f.IO.ErrOut = guarded(io.Discard, false) // nothing else may write to the screen
 	f.config = sync.OnceValues(f.loadConfig)
 	client, err := f.kubernetes()
 	if err != nil {

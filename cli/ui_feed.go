@@ -16,13 +16,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/queue"
 )
 
-// feed is what a reader has found out last, and what keeps it from finding out more.
+// feed holds the latest value that a reader has read, and the error that keeps it from reading more.
 type feed[T any] struct {
 	changes *atomic.Int64
 
 	mu    sync.Mutex
 	value T
-	// read is when the value was true at last; live is one that is true until something else is told.
+	// read is when the value was last known to be current; a live value is current until the next report.
 	read    time.Time
 	live    bool
 	trouble string
@@ -30,7 +30,7 @@ type feed[T any] struct {
 
 func newFeed[T any](changes *atomic.Int64) *feed[T] { return &feed[T]{changes: changes} }
 
-// report takes what was read, which ends any trouble. What is live stays true until something else comes, or trouble.
+// report stores a value and clears the error. A live value stays current until the next report or error.
 func (f *feed[T]) report(value T, now time.Time, live bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -38,7 +38,7 @@ func (f *feed[T]) report(value T, now time.Time, live bool) {
 	f.changes.Add(1)
 }
 
-// glimpse takes what was read before a watch of it stands: what is in the way of that may still be.
+// glimpse stores a value that was read before its watch was established: the error of the watch may persist.
 func (f *feed[T]) glimpse(value T, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,25 +46,25 @@ func (f *feed[T]) glimpse(value T, now time.Time) {
 	f.changes.Add(1)
 }
 
-// fail takes why nothing more can be read, since when: until the next report.
+// fail stores why nothing more can be read, and since when, until the next report.
 func (f *feed[T]) fail(trouble string, since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.live && since.After(f.read) { // else it was told after that
+	if f.live && since.After(f.read) { // otherwise the value was reported later
 		f.read = since
 	}
 	f.live, f.trouble = false, trouble
 	f.changes.Add(1)
 }
 
-// well says that nothing is in the way.
+// well reports whether there is no error.
 func (f *feed[T]) well() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.trouble == ""
 }
 
-// look returns what was read, and since when it may have changed.
+// look returns the value, and since when it may be outdated.
 func (f *feed[T]) look(now time.Time) (value T, read time.Time, trouble string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (f *feed[T]) look(now time.Time) (value T, read time.Time, trouble string) 
 	return f.value, f.read, f.trouble
 }
 
-// follow takes what a watch tells: first what it has read, then what it follows.
+// follow returns a handler for a watch: the first value is the initial list, later ones are live.
 func (f *feed[T]) follow(now func() time.Time) func(T) {
 	stands := false
 	return func(value T) {
@@ -87,30 +87,30 @@ func (f *feed[T]) follow(now func() time.Time) func(T) {
 	}
 }
 
-// troubled is the side of a feed that is the same for all.
+// troubled is the part of a feed that does not depend on its type.
 type troubled interface {
 	fail(trouble string, since time.Time)
 	well() bool
 }
 
-// uiRetry is how long a reader waits after one error and the next. All that looks at a cluster loses it at the same moment.
+// uiRetry is the backoff of a reader after errors. Jitter matters: all clients lose a cluster at the same moment.
 var uiRetry = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Minute}
 
-// keep reads for as long as ctx lasts: after an error, and after a silence of the cluster, it begins again.
+// keep reads until ctx ends. It restarts after errors, and after a silence of the cluster.
 func (u *ui) keep(ctx context.Context, f troubled, read func(context.Context, *inventory.Reader) error) {
 	fail := func(err error) { f.fail(u.factory.briefly(err), u.factory.Now()) }
 	reader := u.reader.Telling(func(err error) {
-		if err != nil { // else it has reported already
+		if err != nil { // nil was already reported
 			fail(err)
 		}
 	})
-	silent := func(_ phrase.Text, silent time.Duration) { // for as long as it takes
+	silent := func(_ phrase.Text, silent time.Duration) { // unlimited
 		f.fail(phrase.Of("The cluster does not answer; trying again").In(u.language), u.factory.Now().Add(-silent))
 	}
 	delays := uiRetry
 	for ctx.Err() == nil {
 		inner, again := context.WithCancel(ctx)
-		// Nobody knows what a watch has slept through: it begins again when the cluster is back.
+		// A watch may have missed changes during the silence, so it restarts when the cluster is back.
 		err := newHeartbeat(u.client, silent, again).over(inner, func(ctx context.Context) error { return read(ctx, reader) })
 		back := inner.Err() != nil
 		again()
@@ -130,7 +130,7 @@ func (u *ui) keep(ctx context.Context, f troubled, read func(context.Context, *i
 	}
 }
 
-// show begins to read the view that the screen shows. Nodes and pools are read all the time, for the head.
+// show starts to read the view on the screen. Nodes and pools are always read, for the head.
 func (u *ui) show() {
 	u.endView()
 	ctx, end := context.WithCancel(u.ctx)
@@ -149,7 +149,7 @@ func (u *ui) show() {
 			})
 		})
 	case screen.Queue:
-		if u.queue == nil { // else it goes on where it was, after a page
+		if u.queue == nil { // otherwise it continues after a page was closed
 			u.queue = newFeed[waitingLine](&u.changes)
 		}
 		line := u.queue
@@ -159,13 +159,13 @@ func (u *ui) show() {
 	}
 }
 
-// waitingLine is what the queue shows.
+// waitingLine is the content of the queue view.
 type waitingLine struct {
 	entries []queue.Entry
 	warning phrase.Text
 }
 
-// uiQueuePoll is how often the queue is read again, which lists all pods: a screen may stay open over night.
+// uiQueuePoll is the interval between two reads of the queue, which lists all pods: a screen may stay open overnight.
 const uiQueuePoll = 10 * time.Second
 
 // pollQueue reads the queue as queue -w does, less often.
@@ -190,12 +190,12 @@ func (u *ui) watchFleet(ctx context.Context, reader *inventory.Reader) error {
 	return reader.WatchFleet(ctx, u.fleet.follow(u.factory.Now))
 }
 
-// reading is what there is to show now: the table of the view, which is made when it is asked for, and the head.
+// reading returns what to show now: the head, and a function that builds the table of the view.
 func (u *ui) reading() (func() screen.Table, screen.Head) {
 	now := u.factory.Now()
 	cluster, read, trouble := u.fleet.look(now)
 	head := screen.Head{Context: oneLine(u.context), Namespace: oneLine(u.namespace), GPUs: freeGPUs(cluster.Pools), Read: read, Trouble: trouble}
-	if head.GPUs != "" && trouble != "" { // a view may be well that shows something else
+	if head.GPUs != "" && trouble != "" { // the current view may show other data without an error
 		head.GPUs = phrase.Of("%s (as of %s)", head.GPUs, read.Format(time.TimeOnly)).In(u.language)
 	}
 	var table func() screen.Table
@@ -235,7 +235,7 @@ func (u *ui) reading() (func() screen.Table, screen.Head) {
 	return table, head
 }
 
-// uiTable is the table that get prints, for the width of the screen.
+// uiTable builds the table that get prints, for the width of the screen.
 func uiTable[T any](u *ui, rows []T, columns []column[T], none phrase.Text, about func(T) screen.Row) screen.Table {
 	if len(rows) == 0 {
 		return screen.Table{Note: none.In(u.language)}
@@ -249,7 +249,7 @@ func uiTable[T any](u *ui, rows []T, columns []column[T], none phrase.Text, abou
 	return out
 }
 
-// freeGPUs sums up the pools in a line.
+// freeGPUs summarizes the pools in one line.
 func freeGPUs(pools []inventory.Pool) string {
 	out := make([]string, len(pools))
 	for i, pool := range pools {

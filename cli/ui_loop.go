@@ -16,8 +16,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// ui joins the screen, which is a value, with the terminal and the cluster. Readers are goroutines that write into feeds;
-// one loop alone has the state and the terminal, and looks into the feeds.
+// ui connects the screen, which is a value, with the terminal and the cluster. Readers are goroutines that write into feeds; a single loop owns the
+// state and the terminal, and reads the feeds.
 type ui struct {
 	factory            *Factory
 	client             kubernetes.Interface
@@ -28,26 +28,26 @@ type ui struct {
 
 	state    screen.State
 	terminal tcell.Screen
-	ctx      context.Context //nolint:containedctx // readers that a key starts end with the loop
+	ctx      context.Context //nolint:containedctx // readers started by a key end with the loop
 	// resized is a new size of the terminal that is not drawn yet.
 	resized *tcell.EventResize
-	// changes counts what the readers have written.
+	// changes counts the writes of all readers.
 	changes atomic.Int64
-	// broken is why a reader panicked: the loop ends with that, so that the terminal is given back first.
+	// broken is why a reader panicked. The loop ends with it, after restoring the terminal.
 	broken chan string
 
 	jobs  *feed[[]inventory.Job]
 	queue *feed[waitingLine]
 	fleet *feed[inventory.Cluster]
-	// endView ends what reads the view, and endPage what reads the page.
+	// endView stops the reader of the view, and endPage that of the page.
 	endView, endPage context.CancelFunc
 	page             *openPage
 }
 
-// uiTick is how often the loop looks whether something has changed.
+// uiTick is the interval at which the loop checks for changes.
 const uiTick = 100 * time.Millisecond
 
-// run shows the screen until the user or ctx ends it, which are successes as for a watch.
+// run shows the screen until the user or ctx ends it, both of which are success, as for a watch.
 func (u *ui) run(ctx context.Context, terminal tcell.Screen) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -72,7 +72,7 @@ func (u *ui) run(ctx context.Context, terminal tcell.Screen) error {
 				return nil
 			}
 			if u.resized != nil {
-				continue // until the tick, or else every size would be drawn
+				continue // wait for the tick, or every intermediate size would be drawn
 			}
 		case <-ticker.C:
 			if resized := u.resize(); !resized && drawn == u.changes.Load() && second == time.Now().Unix() {
@@ -91,7 +91,7 @@ func (u *ui) start(read func()) {
 			if cause := recover(); cause != nil {
 				select {
 				case u.broken <- fmt.Sprintf("%v\n%s", cause, debug.Stack()):
-				default: // another one is told already
+				default: // another panic was already reported
 				}
 			}
 		}()
@@ -99,13 +99,13 @@ func (u *ui) start(read func()) {
 	}()
 }
 
-// heed does what an event asks for; false is to end.
+// heed handles an event; false ends the loop.
 func (u *ui) heed(event tcell.Event) bool {
 	switch event := event.(type) {
 	case *tcell.EventError:
 		return false // the terminal is gone
 	case *tcell.EventResize:
-		u.resized = event // who drags a window has hundreds of sizes, of which the last one counts
+		u.resized = event // dragging a window produces hundreds of sizes; only the last one counts
 	case *tcell.EventKey:
 		if event.Key() == tcell.KeyCtrlL {
 			u.terminal.Sync()
@@ -118,7 +118,7 @@ func (u *ui) heed(event tcell.Event) bool {
 	return true
 }
 
-// resize takes the size that the terminal has got since the last time, if it has.
+// resize applies the latest size of the terminal, if it has changed.
 func (u *ui) resize() bool {
 	if u.resized == nil {
 		return false
@@ -129,12 +129,12 @@ func (u *ui) resize() bool {
 	wide := u.state.Width()
 	u.state = u.state.Resized(width, height)
 	if u.page != nil && !u.page.follows() && wide != width {
-		u.openPage(u.page.action) // its lines were broken for the other width
+		u.openPage(u.page.action) // its lines were wrapped for the other width
 	}
 	return true
 }
 
-// do what a key asks for; false is to end.
+// do performs the action of a key; false ends the loop.
 func (u *ui) do(action screen.Action) bool {
 	switch action.Do {
 	case screen.Nothing:
@@ -147,7 +147,7 @@ func (u *ui) do(action screen.Action) bool {
 	case screen.Close:
 		u.closePage()
 		if u.state.View() == screen.Queue {
-			u.show() // it was not read meanwhile
+			u.show() // it was not read while the page was open
 		}
 	case screen.Again:
 		if u.page != nil {
@@ -159,7 +159,7 @@ func (u *ui) do(action screen.Action) bool {
 	return true
 }
 
-// refresh draws the screen as everything is now.
+// refresh redraws the screen with the current data.
 func (u *ui) refresh() {
 	table, head := u.reading()
 	u.state = u.state.WithHead(head)
@@ -173,7 +173,7 @@ func (u *ui) refresh() {
 	u.draw()
 }
 
-// keyNames are what the screen calls keys that are no characters.
+// keyNames are the screen's names of keys that are not characters.
 var keyNames = map[tcell.Key]string{
 	tcell.KeyUp: screen.KeyUp, tcell.KeyDown: screen.KeyDown, tcell.KeyPgUp: screen.KeyPageUp, tcell.KeyPgDn: screen.KeyPageDown,
 	tcell.KeyCtrlB: screen.KeyPageUp, tcell.KeyCtrlF: screen.KeyPageDown, tcell.KeyHome: screen.KeyHome, tcell.KeyEnd: screen.KeyEnd,
@@ -188,7 +188,7 @@ func keyOf(event *tcell.EventKey) string {
 	return keyNames[event.Key()]
 }
 
-// draw puts the screen on the terminal, which writes what differs.
+// draw writes the screen to the terminal, which transmits only the differences.
 func (u *ui) draw() {
 	u.terminal.Clear()
 	for y, line := range u.state.Lines() {
@@ -196,7 +196,7 @@ func (u *ui) draw() {
 		for _, span := range line {
 			style := u.style(span.Style)
 			for _, r := range span.Text {
-				if wide := monospace.ColumnsOf(r); wide > 0 { // what is written over another has no cell
+				if wide := monospace.ColumnsOf(r); wide > 0 { // a combining character has no cell
 					u.terminal.SetContent(x, y, r, nil, style)
 					x += wide
 				}

@@ -13,13 +13,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// openPage is what a command says, while it is open.
+// openPage is the output of a command while its page is open.
 type openPage struct {
 	action screen.Action
 	text   *pageText
 }
 
-// follows says that more may come.
+// follows reports whether more output may come.
 func (p *openPage) follows() bool { return p.action.Do == screen.Logs }
 
 func (u *ui) closePage() {
@@ -27,11 +27,11 @@ func (u *ui) closePage() {
 	u.page = nil
 }
 
-// openPage opens a page, in the place of one that is open.
+// openPage opens a page, and replaces an open one.
 func (u *ui) openPage(action screen.Action) {
 	u.closePage()
 	if u.state.View() == screen.Queue {
-		u.endView() // what nobody sees is not read again and again
+		u.endView() // a hidden view is not read
 	}
 	ctx, end := context.WithCancel(u.ctx)
 	page := &openPage{action: action, text: &pageText{changes: &u.changes}}
@@ -41,7 +41,7 @@ func (u *ui) openPage(action screen.Action) {
 	u.start(func() { writePage(ctx, factory, view, action) })
 }
 
-// titleOf is what a page is called.
+// titleOf returns the title of a page.
 func titleOf(action screen.Action) phrase.Text {
 	name := oneLine(action.Row.Name)
 	switch action.Do {
@@ -57,7 +57,7 @@ func titleOf(action screen.Action) phrase.Text {
 	return phrase.Of("help")
 }
 
-// pageFactory is a factory for a command that writes to a page.
+// pageFactory returns a factory for a command that writes to a page.
 func (u *ui) pageFactory(namespace string, out io.Writer) *Factory {
 	f, overrides := *u.factory, *u.factory.overrides
 	f.overrides = &overrides
@@ -72,10 +72,10 @@ func (u *ui) pageFactory(namespace string, out io.Writer) *Factory {
 	return &f
 }
 
-// uiTail is how many lines of what a pod has printed are shown to begin with.
+// uiTail is how many lines of a pod's earlier output are shown.
 const uiTail = "1000"
 
-// writePage writes what the command of a page prints, and its error as the command would.
+// writePage writes the output of the page's command, and its error as the command would.
 func writePage(ctx context.Context, f *Factory, view string, action screen.Action) {
 	if action.Do == screen.Help {
 		fmt.Fprintln(f.IO.Out, uiKeys().In(f.language()))
@@ -96,7 +96,7 @@ func writePage(ctx context.Context, f *Factory, view string, action screen.Actio
 	}
 }
 
-// pageCommand is the command whose output a page is.
+// pageCommand returns the command whose output the page shows.
 func pageCommand(f *Factory, view string, action screen.Action) *cobra.Command {
 	name := action.Row.Name
 	with := func(cmd *cobra.Command, args ...string) *cobra.Command {

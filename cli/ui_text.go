@@ -7,20 +7,20 @@ import (
 	"sync/atomic"
 )
 
-// pageText gathers what a command prints, as lines; of much it keeps the end.
+// pageText collects the output of a command as lines; of long output it keeps the end.
 type pageText struct {
 	changes *atomic.Int64
 
 	mu  sync.Mutex
 	all []string
-	// part is a line that has not ended.
+	// part is an unfinished line.
 	part []byte
-	// writes counts what came, and told how much of that was looked at.
+	// writes counts writes, and seen the writes already returned by changedLines.
 	writes, told int
 }
 
 const (
-	// pageLines is how many lines of a text are kept, and pageLine how many bytes of a line.
+	// pageLines is the number of lines kept, and pageLine the maximum bytes per line.
 	pageLines = 5000
 	pageLine  = 4 << 10
 )
@@ -31,7 +31,7 @@ func (t *pageText) Write(data []byte) (int, error) {
 	defer t.mu.Unlock()
 	for rest := data; len(rest) > 0; {
 		room := pageLine - len(t.part)
-		piece := rest[:min(len(rest), room+1)] // with the end of a line that just has room
+		piece := rest[:min(len(rest), room+1)] // including a line end that just fits
 		end := bytes.IndexByte(piece, '\n')
 		if end < 0 {
 			end = min(len(piece), room)
@@ -46,7 +46,7 @@ func (t *pageText) Write(data []byte) (int, error) {
 		}
 		rest = rest[end:]
 	}
-	if len(t.all) > 2*pageLines { // not at every line: what stays is copied
+	if len(t.all) > 2*pageLines { // not for every line, since the rest is copied
 		t.all = slices.Clone(t.all[len(t.all)-pageLines:])
 	}
 	t.writes++
@@ -54,7 +54,7 @@ func (t *pageText) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// lines are those that are kept, if there are others than when they were looked at last.
+// lines returns the kept lines if they have changed since the last call.
 func (t *pageText) lines() (lines []string, others bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -147,13 +147,13 @@ func totalOf(rows []ledger.Sum, key ledger.Key) ledger.Sum {
 	return out
 }
 
-// restOfAll and totalOfAll stand in place of a key for what is not of one.
+// restOfAll and totalOfAll stand in place of a key for rows that sum up several keys.
 const (
 	restOfAll  = "(all others)"
 	totalOfAll = "TOTAL"
 )
 
-// keyText is what a sum is of. A user who is called like one of them is told in Chinese as we are.
+// keyText returns the text of a key. A user whose name equals one of the constants is translated like them.
 func keyText(value string) phrase.Text {
 	switch value {
 	case restOfAll:

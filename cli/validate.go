@@ -54,7 +54,7 @@ func runValidate(ctx context.Context, o *validateOptions) error {
 	return nil
 }
 
-// ask has a cluster, where there is one, say what it knows of jobs, and returns them with their presets. It has so long for all.
+// ask checks jobs against the cluster, if there is one, and returns them with their presets. All requests share one timeout.
 func (o *validateOptions) ask(ctx context.Context, docs []submission) ([]submission, error) {
 	waiting, end := timelimit.With(ctx, validatePatience, phrase.Of("the cluster has not answered"))
 	defer end()
@@ -69,8 +69,7 @@ func (o *validateOptions) ask(ctx context.Context, docs []submission) ([]submiss
 	return docs, err
 }
 
-// fillKnown looks up the presets that jobs name, and returns the jobs with them. A cluster that does not tell is no error:
-// files are checked without one.
+// fillKnown fills in the presets that jobs name. A cluster that does not answer is not an error: files can be checked without one.
 func fillKnown(ctx context.Context, f *Factory, docs []submission) ([]submission, error) {
 	if !slices.ContainsFunc(docs, submission.usesPreset) {
 		return docs, nil
@@ -102,11 +101,11 @@ func fillKnown(ctx context.Context, f *Factory, docs []submission) ([]submission
 	return out, nil
 }
 
-// validatePatience is how long a cluster may take to say what it knows of files.
+// validatePatience is how long the cluster may take to answer all checks.
 const validatePatience = 5 * time.Second
 
-// tellDenied warns of jobs whose pool is not for them, where a cluster says who may use its pools: it refuses their pods. One
-// that does not answer leaves nothing to tell.
+// tellDenied warns of jobs that may not use their pool: the cluster would refuse their pods. If the cluster does not answer, there is no
+// warning.
 func tellDenied(ctx context.Context, f *Factory, docs []submission) {
 	inPools := slices.DeleteFunc(slices.Clone(docs), func(doc submission) bool {
 		return doc.Job == nil || doc.Job.Resources.Pool == names.DefaultPool && !doc.Job.Resources.AsksGPUs()
@@ -136,8 +135,8 @@ func tellDenied(ctx context.Context, f *Factory, docs []submission) {
 	}
 }
 
-// tellGivenGPUs warns of jobs that ask for no GPUs and get some from a limit range of their namespace. A cluster that does not answer
-// leaves nothing to tell.
+// tellGivenGPUs warns of jobs that request no GPUs but get some from a limit range of their namespace. If the cluster does not answer, there is no
+// warning.
 func tellGivenGPUs(ctx context.Context, f *Factory, docs []submission) {
 	namespace, err := f.namespace()
 	if err != nil || !slices.ContainsFunc(docs, func(doc submission) bool { return doc.Job != nil && !doc.Job.Resources.AsksGPUs() }) {

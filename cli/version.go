@@ -44,7 +44,7 @@ func newVersionCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// runVersion prints gpuctl's version even when the cluster does not answer.
+// runVersion prints gpuctl's version even if the cluster does not answer.
 func runVersion(o *versionOptions) error {
 	out := versions{Client: clientVersion()}
 	var err error
@@ -80,10 +80,10 @@ func (o *versionOptions) serverVersion() (*buildVersion, error) {
 	return &buildVersion{Version: info.GitVersion, Commit: info.GitCommit, Go: info.GoVersion, Platform: info.Platform}, nil
 }
 
-// version is that of a release, which the linker fills in: -X g8s.host/gpu-scheduler/cli.version=v1.0.0.
+// version is the release version, which the linker sets: -X g8s.host/gpu-scheduler/cli.version=v1.0.0.
 var version string
 
-// clientVersion is what the Makefile and the Go toolchain recorded when they built this binary.
+// clientVersion returns what the Makefile and the Go toolchain recorded when they built this binary.
 func clientVersion() buildVersion {
 	out := buildVersion{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

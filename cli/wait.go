@@ -17,7 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
-// goal is what a job is waited for.
+// goal is the state to wait for.
 type goal string
 
 const (
@@ -48,14 +48,14 @@ func (g *goal) Set(text string) error {
 	return nil
 }
 
-// reached reports whether a job is as it is waited for, with the error that it never will be.
+// reached reports whether a job has reached the goal, with an error if it never will.
 func (g goal) reached(job inventory.Job) (bool, error) {
 	finished := slices.Contains([]inventory.Status{
 		inventory.StatusSucceeded, inventory.StatusFailed, inventory.StatusCancelled,
 	}, job.Status)
 	switch g {
 	case goalDeleted:
-		return false, nil // a job that is gone is in no list
+		return false, nil // a deleted job is in no list
 	case goalRunning, goalReady:
 		return g.isUp(job)
 	case goalFailed:
@@ -77,7 +77,7 @@ func (g goal) reached(job inventory.Job) (bool, error) {
 	return false, nil
 }
 
-// isUp reports whether a job runs, or has, with the error that it never will.
+// isUp reports whether a job runs or has run, with an error if it never will.
 func (g goal) isUp(job inventory.Job) (bool, error) {
 	switch job.Status {
 	case inventory.StatusFailed, inventory.StatusCancelled:
@@ -125,7 +125,7 @@ func newWaitCmd(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// atLeastOne demands arguments, and says what they are.
+// atLeastOne requires arguments, and says what they are.
 func atLeastOne(what phrase.Text) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -149,7 +149,7 @@ func runWait(ctx context.Context, o *waitOptions) error {
 	return err
 }
 
-// comeBack says how to go on after an interruption, which the jobs do not notice.
+// comeBack says how to continue after an interruption, which does not affect the jobs.
 func comeBack(names []string, namespace string) phrase.Text {
 	if len(names) == 1 {
 		return phrase.Of("The job goes on. Come back to it: gpuctl logs %s -n %s -f", names[0], namespace)
@@ -164,7 +164,7 @@ type waiter struct {
 	names     []string
 	goal      goal
 	timeout   time.Duration
-	// reached is called once for every job that is as it should be.
+	// reached is called once for every job that has reached the goal.
 	reached func(name, outcome string)
 
 	seen, done map[string]bool
@@ -174,7 +174,7 @@ type waiter struct {
 // errDone ends a watch whose goal is reached.
 var errDone = errors.New("done")
 
-// wait returns when all jobs are as they should be, or one of them never will be.
+// wait returns when all jobs have reached the goal, or one of them never will.
 func (w *waiter) wait(ctx context.Context) error {
 	client, err := w.factory.kubernetes()
 	if err != nil {
@@ -195,7 +195,7 @@ func (w *waiter) wait(ctx context.Context) error {
 	defer story.end()
 	print := w.reached
 	w.reached = func(name, outcome string) {
-		story.line.clear() // or it would stand before what is printed
+		story.line.clear() // so that the line does not precede the output
 		print(name, outcome)
 	}
 	err = story.heartbeat().over(ctx, func(ctx context.Context) error {
@@ -223,7 +223,7 @@ func (w *waiter) wait(ctx context.Context) error {
 	return err
 }
 
-// late says what had not come in time.
+// late describes what was not reached in time.
 func (w *waiter) late() phrase.Text {
 	if len(w.names) == 1 {
 		return phrase.Of("job %[1]s is not %[2]s\nSee: gpuctl why %[1]s -n %[3]s", w.names[0], w.goal, w.namespace)
@@ -231,7 +231,7 @@ func (w *waiter) late() phrase.Text {
 	return phrase.Of("jobs %s are not %s\nSee: gpuctl get jobs -n %s", strings.Join(w.names, ", "), w.goal, w.namespace)
 }
 
-// look reports whether the waiting is over. The outcome of a job that failed is kept until all others are done too.
+// look reports whether the wait is over. The error of a failed job is kept until all others are done.
 func (w *waiter) look(jobs []inventory.Job) (finished bool, err error) {
 	for _, name := range w.names {
 		if w.done[name] {
@@ -274,7 +274,7 @@ func (w *waiter) lookAt(jobs []inventory.Job, name string) (reached bool, outcom
 	return reached, strings.ToLower(string(job.Status)), err
 }
 
-// tell says what is waited for: of one job why, of several which.
+// tell reports what is waited for: for one job the reason, for several jobs their names.
 func (w *waiter) tell(ctx context.Context, story *jobStatus, jobs []inventory.Job) {
 	left := slices.DeleteFunc(slices.Clone(w.names), func(name string) bool { return w.done[name] })
 	if len(left) > 1 {

@@ -9,7 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// whoAmI asks the API server as whom it knows the user.
+// whoAmI asks the API server for the user's name.
 func (f *Factory) whoAmI(ctx context.Context) (string, error) {
 	clientset, err := f.kubernetes()
 	if err != nil {

@@ -85,7 +85,7 @@ func runWhy(ctx context.Context, o *whyOptions, name string) error {
 	return o.explain(ctx, namespace, reports)
 }
 
-// whyPod explains a pod that has the name of a job that is not there.
+// whyPod explains a pod whose name was given instead of a job's.
 func (o *whyOptions) whyPod(ctx context.Context, client kubernetes.Interface, absent inventory.NotFoundError) error {
 	pod, err := diagnosis.FindPod(ctx, client, absent.Namespace, absent.Name)
 	switch {
@@ -108,7 +108,7 @@ func (o *whyOptions) whyPod(ctx context.Context, client kubernetes.Interface, ab
 	return explainReport(newDescription(o.factory.IO), report, o.factory.Now())
 }
 
-// explain writes diagnoses for a person, and of a job that waits when it starts, as far as that is known.
+// explain writes diagnoses for people, and, for a waiting job, the estimated start if it is known.
 func (o *whyOptions) explain(ctx context.Context, namespace string, reports []diagnosis.Report) error {
 	d := newDescription(o.factory.IO)
 	for i, report := range reports {

@@ -29,8 +29,8 @@ func (o *schedulerOptions) validate() error {
 	return nil
 }
 
-// records adds the scheduler's records of a job to what is known of it. A scheduler that does not answer is no reason to
-// say nothing: the diagnosis goes on without, and the user is told.
+// records adds the scheduler's records of a job to the facts. If the scheduler does not answer, the diagnosis continues without them, with a
+// warning.
 func (o *whyOptions) records(ctx context.Context, facts *diagnosis.Facts) error {
 	if o.scheduler.Address == "" {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// explainReport writes a diagnosis for a person: the cause first, then what to do, then all the rest.
+// explainReport writes a diagnosis for people: the cause first, then what to do, then the rest.
 func explainReport(d *description, report diagnosis.Report, now time.Time) error {
 	subject := phrase.Of("Job %s is %s", report.Job, d.paint(report))
 	if report.Kind == diagnosis.KindPod {
@@ -64,7 +64,7 @@ func explainReport(d *description, report diagnosis.Report, now time.Time) error
 	return nil
 }
 
-// explainOthers writes the findings behind the first.
+// explainOthers writes all findings but the first.
 func explainOthers(d *description, findings []diagnosis.Finding) {
 	if len(findings) < 2 {
 		return
@@ -78,7 +78,7 @@ func explainOthers(d *description, findings []diagnosis.Finding) {
 	}
 }
 
-// joined is a list of words in a line.
+// joined joins words with commas.
 func joined[T ~string](words []T) string {
 	out := make([]string, len(words))
 	for i, word := range words {
@@ -94,7 +94,7 @@ func (d *description) paint(report diagnosis.Report) string {
 	return statusColor(inventory.Job{Status: report.Status}) + string(report.Status) + colorReset
 }
 
-// headline is the first finding, as it follows what is said of the job.
+// headline returns the first finding, to be appended to the status of the job.
 func headline(report diagnosis.Report, language phrase.Language) string {
 	if len(report.Findings) == 0 {
 		return ""
@@ -118,7 +118,7 @@ func examples(finding diagnosis.Finding) phrase.Text {
 	return phrase.Of(" (%s)", text)
 }
 
-// changesFile says whether some advice is to change the job's YAML.
+// changesFile reports whether any advice is to change the job's YAML.
 func changesFile(findings []diagnosis.Finding) bool {
 	return slices.ContainsFunc(findings, func(finding diagnosis.Finding) bool {
 		return slices.ContainsFunc(finding.Steps, func(step diagnosis.Step) bool { return step.Action == reason.SetField })
@@ -135,7 +135,7 @@ func (d *description) advise(advice []string) {
 	}
 }
 
-// describeNearest writes the nodes that come nearest to taking the job.
+// describeNearest writes the nodes that come closest to fitting the job.
 func describeNearest(d *description, report diagnosis.Report) error {
 	return describeRows(d, phrase.Of("Nearest nodes").In(d.language), report.NearMisses, nearMissColumns(d.language))
 }
@@ -159,10 +159,10 @@ func nearMissColumns(language phrase.Language) []column[diagnosis.NearMiss] {
 	}
 }
 
-// mostHolders is how many of those who hold a node's GPUs a row names.
+// mostHolders is the maximum number of holders that a row names.
 const mostHolders = 3
 
-// inShort names who holds how many GPUs in the width of a column.
+// inShort formats the holder of GPUs for a narrow column.
 func inShort(h diagnosis.Holder, language phrase.Language) string {
 	out := fmt.Sprintf("%s/%s %d", h.Namespace, cmp.Or(h.Job, h.Pod), h.GPUs)
 	var more []string
@@ -190,7 +190,7 @@ func placementColumns(language phrase.Language) []column[diagnosis.Placement] {
 	}
 }
 
-// deviceList names cards by index, those in a row as 0-3, and the memory of those that are shared.
+// deviceList lists GPUs by index, ranges as 0-3, and the memory of shared ones.
 func deviceList(devices []gpu.Device) string {
 	var out []string
 	for i := 0; i < len(devices); {
@@ -203,7 +203,7 @@ func deviceList(devices []gpu.Device) string {
 		for last+1 < len(devices) && devices[last+1].Index == devices[last].Index+1 && devices[last+1].MemoryMiB == 0 {
 			last++
 		}
-		if last-first < 2 { // two are not worth a row
+		if last-first < 2 { // two are not worth a range
 			last = first
 			out = append(out, strconv.Itoa(devices[first].Index))
 		} else {
@@ -214,7 +214,7 @@ func deviceList(devices []gpu.Device) string {
 	return strings.Join(out, ", ")
 }
 
-// explainRecord writes what the scheduler remembers of a pod.
+// explainRecord writes the scheduler's record of a pod.
 func explainRecord(d *description, record explain.Record, now time.Time) error {
 	last := record.Last
 	title := phrase.Of("Scheduler's record of pod %s (%s, %s ago)", record.Name, whichAttempt(record), age(now, last.Time))
@@ -243,7 +243,7 @@ func explainRecord(d *description, record explain.Record, now time.Time) error {
 	}, d.style)
 }
 
-// whichAttempt says which attempt the record tells of, and whether the scheduler has had time to look into it.
+// whichAttempt says which attempt the record is about, and whether the scheduler has explained it.
 func whichAttempt(record explain.Record) phrase.Text {
 	switch record.Explained {
 	case 0:
@@ -254,7 +254,7 @@ func whichAttempt(record explain.Record) phrase.Text {
 	return phrase.Of("attempt %d of %d", record.Explained, record.Attempts)
 }
 
-// candidateColumns has a column for each part of the score.
+// candidateColumns returns a column for each part of the score.
 func candidateColumns(first explain.Candidate, language phrase.Language) []column[explain.Candidate] {
 	type candidate = explain.Candidate
 	columns := []column[candidate]{

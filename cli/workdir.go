@@ -26,16 +26,16 @@ func addWorkdirFlag(flags *pflag.FlagSet, folder *string) {
 
 const workdirUsage = "A folder of this machine to send with the job, such as . for this one; the job starts in a copy of it"
 
-// sentFolder is a folder that was packed.
+// sentFolder is a packed folder.
 type sentFolder struct {
 	upload  *workload.Upload
 	listing *workdir.Listing
 }
 
-// sends reports whether it is a job with a folder that is sent with it.
+// sends reports whether it is a job that is submitted with a folder.
 func (s submission) sends() bool { return s.Job != nil && s.Job.Workdir != "" }
 
-// pack packs the folders that are sent with jobs, each once, and says what is in them. Nothing is sent yet.
+// pack packs the folders that are submitted with jobs, each once, and prints what they contain. Nothing is sent yet.
 func (m *manifests) pack(ctx context.Context, docs []submission) ([]submission, error) {
 	if !slices.ContainsFunc(docs, submission.sends) {
 		return docs, nil
@@ -70,7 +70,7 @@ func (m *manifests) pack(ctx context.Context, docs []submission) ([]submission, 
 	return out, nil
 }
 
-// workdirLimit is how much may be sent: what administrators allow, and without a cluster the most that they can.
+// workdirLimit returns the maximum size of a folder: what administrators allow, or, without a cluster, the most that they can allow.
 func (m *manifests) workdirLimit(ctx context.Context) (int64, error) {
 	if m.offline {
 		return inventory.MaxWorkdirLimit, nil
@@ -86,8 +86,8 @@ func (m *manifests) workdirLimit(ctx context.Context) (int64, error) {
 	return limit, err
 }
 
-// folderOf is the folder of a job. What the command line says is any; a file names one beside or below itself, so that one
-// from elsewhere does not send what else is on the machine.
+// folderOf returns the folder of a job. On the command line it may be any folder. A file may name only a folder beside or below itself, so that a
+// downloaded file cannot send other parts of the machine.
 func (m *manifests) folderOf(doc submission) (string, error) {
 	if m.workdir != "" {
 		return filepath.Abs(m.workdir)
@@ -100,13 +100,13 @@ func (m *manifests) folderOf(doc submission) (string, error) {
 	return filepath.Abs(filepath.Join(filepath.Dir(doc.path), folder))
 }
 
-// packFolder packs a folder. Only what is in it is read, whatever its links lead to.
+// packFolder packs a folder. It reads only what is in it, and does not follow links out of it.
 func packFolder(folder string, limit int64) (sentFolder, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return sentFolder{}, rootCause(err)
 	}
-	defer root.Close() //nolint:errcheck // it was only read
+	defer root.Close() //nolint:errcheck // opened for reading only
 	around, err := aroundOf(folder)
 	if err != nil {
 		return sentFolder{}, err
@@ -123,7 +123,7 @@ func packFolder(folder string, limit int64) (sentFolder, error) {
 	return sentFolder{upload: workload.NewUpload(archive.Digest, archive.Data), listing: listing}, nil
 }
 
-// aroundOf reads what the folders around one leave out of it, if they are of one repository.
+// aroundOf reads the ignore rules of enclosing folders, if they belong to the same repository.
 func aroundOf(folder string) (workdir.Folder, error) {
 	real, err := filepath.EvalSymlinks(folder)
 	if err != nil {
@@ -148,7 +148,7 @@ func aroundOf(folder string) (workdir.Folder, error) {
 	}
 }
 
-// tellFolder says what is sent of a folder, and what is not.
+// tellFolder prints what is sent of a folder, and what is not.
 func (m *manifests) tellFolder(doc submission, folder string, sent sentFolder) {
 	l := sent.listing
 	say := func(text phrase.Text) { m.factory.IO.tell("%s%s", doc.at(), text) }
@@ -177,7 +177,7 @@ func (m *manifests) tellFolder(doc submission, folder string, sent sentFolder) {
 	}
 }
 
-// firstOf names the first of several.
+// firstOf lists the first of several names.
 func firstOf(all []string) phrase.Text {
 	const most = 3
 	if len(all) <= most {
@@ -186,7 +186,7 @@ func firstOf(all []string) phrase.Text {
 	return phrase.Of("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
 
-// sendFolder has the job of a document send the folder of the command line.
+// sendFolder sets the folder of the command line in the YAML of a job.
 func (m *manifests) sendFolder(source string) (string, error) {
 	if m.workdir == "" {
 		return source, nil

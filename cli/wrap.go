@@ -7,12 +7,11 @@ import (
 	"g8s.host/gpu-scheduler/cli/monospace"
 )
 
-// escape is a colour of a terminal, which takes no column.
+// escape matches a terminal colour, which takes no column.
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// wrap breaks a line between words so that it fits a terminal of width columns, 0 for no terminal. The lines that
-// follow begin with hang blanks. A word that is longer than a line is not broken: it may be a name to copy. Languages that
-// put no blanks between words are broken between their characters.
+// wrap breaks a line between words to fit a terminal of width columns, 0 for no terminal. Continuation lines begin with hang blanks. A word
+// longer than a line is not broken: it may be a name to copy. Languages without blanks between words are broken between characters.
 func wrap(line string, width, hang int) string {
 	columns := func(text string) int { return monospace.Columns(escape.ReplaceAllString(text, "")) }
 	if width <= 2*hang || columns(line) <= width {

@@ -11,9 +11,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang"
 )
 
-// announceNoMembers has kube-scheduler nominate no member of a gang for the node that it is about to be bound to. What is nominated says
-// that others leave that node for the member. And the nomination would outlive the place: a member that loses it right away has its
-// nomination taken back as the informers know it, which have not heard of it yet, so that nothing is written; then they hear of it.
+// announceNoMembers stops kube-scheduler from nominating gang members for the node that they are about to be bound to. A nomination says that
+// victims leave the node for the member. It would also outlive the place: when a member loses its place right away, kube-scheduler clears the
+// nomination as the informers know it. They have not seen it yet, so nothing is written, and then they see it.
 func announceNoMembers(sched *scheduler.Scheduler) {
 	for name, profile := range sched.Profiles {
 		if _, gangs := preemptionsOf(profile); gangs != nil {
@@ -22,8 +22,8 @@ func announceNoMembers(sched *scheduler.Scheduler) {
 	}
 }
 
-// discreet is a profile that has no member of a gang announced. kube-scheduler does that for pods whose binding takes time, and these are
-// the two ways in which it asks whether it does.
+// discreet is a profile that nominates no gang members. kube-scheduler does so for pods whose binding takes time, which it determines
+// in the following two ways.
 type discreet struct{ framework.Framework }
 
 // WillWaitOnPermit implements framework.Framework.

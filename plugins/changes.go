@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// followChanges has a scheduler tell its plugins which nodes of a snapshot may be others than in the one before. Without,
-// they find out by a look at each node, which at 20,000 nodes costs more than all else.
+// followChanges makes a scheduler report to its plugins which nodes of a snapshot may differ from the one before. Otherwise they have to look at
+// each node, which at 20,000 nodes costs more than everything else.
 func followChanges(sched *scheduler.Scheduler) {
 	changes, schedule := &cycle.Changes{}, sched.SchedulePod
 	sched.Cache = &changingCache{Cache: sched.Cache, changes: changes}
@@ -25,15 +25,15 @@ func followChanges(sched *scheduler.Scheduler) {
 	}
 }
 
-// changingCache notes which nodes change.
+// changingCache records which nodes change.
 type changingCache struct {
 	cache.Cache
 	changes *cycle.Changes
-	// mu keeps a snapshot from coming between a change and its note.
+	// mu prevents a snapshot between a change and its record.
 	mu sync.Mutex
 }
 
-// notePod notes the node that a pod is on, and the one that it was on for all that the cache knows.
+// notePod records the node of a pod, and the node where the cache still has it.
 func (c *changingCache) notePod(pod *corev1.Pod) {
 	node := pod.Spec.NodeName
 	if node != "" {
@@ -60,7 +60,7 @@ func (c *changingCache) ForgetPod(logger klog.Logger, pod *corev1.Pod) error {
 	return c.Cache.ForgetPod(logger, pod)
 }
 
-// RemoveAssumedPod implements cache.Cache: a pod that is deleted while it is being bound gives its place back at once.
+// RemoveAssumedPod implements cache.Cache: a pod that is deleted during its binding releases its place at once.
 func (c *changingCache) RemoveAssumedPod(logger klog.Logger, pod *corev1.Pod) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,11 +5,11 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// FeatureDefaults are the gates whose default differs from kube-scheduler's; --feature-gates still has the last word.
+// FeatureDefaults are the feature gates whose default differs from kube-scheduler's; --feature-gates overrides them.
 var FeatureDefaults = map[featuregate.Feature]bool{
-	// It nominates a pod to its node while its binding takes time: a write more for each pod with volumes or claims. No member of a gang
-	// is nominated by it where it is on (announce.go), so that none outlives a place that was given up.
+	// It nominates a pod to its node while its binding takes time: one more write for each pod with volumes or claims. Where it is on, it
+	// nominates no gang members (announce.go), so that no nomination outlives a lost place.
 	features.NominatedNodeNameForExpectation: false,
-	// Kubernetes' own cycle for PodGroups. Coscheduling plans them, too, from the same objects.
+	// Kubernetes' own cycle for PodGroups. Coscheduling plans them as well, from the same objects.
 	features.GenericWorkload: false,
 }

@@ -8,10 +8,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
-// errForeseen keeps all pods where they are that were to leave for another one.
+// errForeseen keeps all victims of a preemption where they are.
 var errForeseen = errors.New("no pod leaves for one whose binding would be refused")
 
-// questions are asked once for each decision that pods leave for another one, and not for each of those that leave.
+// questions cache one answer for each preemption decision, rather than for each victim.
 type questions struct {
 	mu sync.Mutex
 	of map[preemption.Candidate]*question
@@ -22,10 +22,10 @@ type question struct {
 	refused bool
 }
 
-// heldFor is how long an answer is kept: for longer than it takes to carry a decision out.
+// heldFor is how long an answer is kept: longer than it takes to carry out a decision.
 const heldFor = time.Minute
 
-// ask returns the answer for a decision, which all that ask meanwhile wait for.
+// ask returns the answer for a decision. Concurrent callers wait for the same answer.
 func (q *questions) ask(on preemption.Candidate, isRefused func() bool) bool {
 	q.mu.Lock()
 	one := q.of[on]

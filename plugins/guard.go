@@ -13,8 +13,9 @@ import (
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// guardVictims has kube-scheduler's own preemption leave those alone that Coscheduling does, and tell those first who ask for it, in the profiles that have both. That
-// plugin is made to be told so, and a profile's events are the one way to it from outside.
+// guardVictims makes kube-scheduler's own preemption spare the victims that Coscheduling spares, and notify those that ask for it, in the
+// profiles that have both plugins. The preemption plugin has hooks for that, and a profile's EnqueueExtensions are the only access to it from
+// outside.
 func guardVictims(sched *scheduler.Scheduler) {
 	for _, profile := range sched.Profiles {
 		guardProfile(profile)
@@ -32,7 +33,7 @@ func guardProfile(profile framework.Framework) {
 	beginPolitely(own, gangs)
 }
 
-// preemptionsOf are the two of a profile, nil for one that it does not have.
+// preemptionsOf returns both plugins of a profile, nil for one that it does not have.
 func preemptionsOf(profile framework.Framework) (own *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
 	for _, plugin := range profile.EnqueueExtensions() {
 		switch plugin := plugin.(type) {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 )
 
-// queueAnew puts pods where they belong in the queue by now: those of a gang that another leader has begun since they came. Where a pod
-// stands may not change while it is in there, or the queue is out of order for good.
+// queueAnew queues pods again at their current position: those of a gang that another leader has begun since they arrived. The position of a
+// queued pod must not change, or the queue stays out of order.
 func queueAnew(waiting queue.SchedulingQueue, pods []*corev1.Pod) {
 	for _, pod := range pods {
 		if _, known := waiting.GetPod(pod.Name, pod.Namespace, pod.Spec.SchedulingGroup); known {

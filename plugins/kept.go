@@ -7,11 +7,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
-// keeperGone wakes pods that the anti-affinity of another one kept from nodes. No plugin is asked: the hint of InterPodAffinity
-// looks at the anti-affinity of the pod that waits alone, and leaves these to wait for five minutes.
+// keeperGone activates pods that the anti-affinity of another pod kept from nodes. It asks no plugin: the queueing hint of
+// InterPodAffinity only checks the anti-affinity of the waiting pod, and would leave these pods waiting for five minutes.
 var keeperGone = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "KeeperGone"}
 
-// freed tells which pods a pod kept from nodes that has gone from its own, by its required anti-affinity; nil where it kept none.
+// freed returns a predicate for the pods that a departed pod kept from nodes by its required anti-affinity; nil if there are none.
 func freed(before, after any) func(*corev1.Pod) bool {
 	gone, ok := before.(*corev1.Pod)
 	if !ok || gone == nil || gone.Spec.NodeName == "" || gone.Spec.Affinity == nil || gone.Spec.Affinity.PodAntiAffinity == nil {

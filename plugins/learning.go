@@ -12,8 +12,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger/learn"
 )
 
-// learning returns what has promises learn from a ledger, beside the scheduling of pods; a replay asks nobody, and knows what it was told. The
-// plugins of all profiles have the same promises, so they name the same ledger.
+// learning returns a function that updates reservations from a ledger in the background. A replay asks no ledger, and uses given run times. All
+// profiles share the reservations, so they must name the same ledger.
 func learning(promises *backfill.Promises, deps Dependencies) func(context.Context, string, string, *rest.Config) error {
 	if deps.Replay {
 		return func(context.Context, string, string, *rest.Config) error {

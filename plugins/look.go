@@ -13,12 +13,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gang"
 )
 
-// look is what was in the active queue at one moment, of those of the highest priority.
+// look is a snapshot of the active queue, limited to pods of the highest priority.
 type look struct {
 	at   time.Time
 	took time.Duration
-	// of are the pods of each namespace, spaces are the namespaces. There are none where some pods come before all others of their priority
-	// anyway.
+	// of are the pods of each namespace, and namespaces the namespaces. Both are empty if some pods come before all others of their
+	// priority anyway.
 	of      map[string]*crowd
 	spaces  []string
 	highest int32
@@ -28,7 +28,7 @@ type look struct {
 type crowd struct {
 	pods   []*corev1.Pod
 	sorted bool
-	// taken are those that were taken since, also of those that have come since.
+	// taken are pods that were taken since, including later arrivals.
 	taken sets.Set[types.UID]
 }
 
@@ -63,10 +63,10 @@ func (l *look) crowdOf(space string) *crowd {
 	return c
 }
 
-// largeCrowd is how many pods a namespace has in a look to which none are added: the next look finds them.
+// largeCrowd is the size of a namespace in a snapshot beyond which no pods are added: the next snapshot finds them.
 const largeCrowd = 1000
 
-// add has a look know of pods that have come since, so that who is alone need not wait for the next one.
+// add adds recent arrivals to a snapshot, so that a single pod need not wait for the next snapshot.
 func (l *look) add(news []*corev1.Pod) {
 	if l.of == nil {
 		return
@@ -81,14 +81,14 @@ func (l *look) add(news []*corev1.Pod) {
 		}
 		known := slices.ContainsFunc(c.pods, func(other *corev1.Pod) bool { return other.UID == pod.UID })
 		c.taken.Delete(pod.UID)
-		c.sorted = false // one that is known has failed since, and comes later than it did
+		c.sorted = false // a known pod has failed since, and moves back
 		if !known {
 			c.pods = append(c.pods, pod)
 		}
 	}
 }
 
-// choose returns the first pod of those namespaces whose turn it is, nil where it is that of all who wait.
+// choose returns the first pod of the namespaces whose turn it is, nil if it is the turn of all waiting namespaces.
 func (l *look) choose(share *fair.Turns, before func(a, b *corev1.Pod) bool) *corev1.Pod {
 	waiting := slices.DeleteFunc(slices.Clone(l.spaces), func(space string) bool { return len(l.of[space].pods) <= len(l.of[space].taken) })
 	next := share.Next(waiting)
@@ -104,7 +104,7 @@ func (l *look) choose(share *fair.Turns, before func(a, b *corev1.Pod) bool) *co
 	return chosen
 }
 
-// sibling is the first pod of the namespace of another one, if both are of one PodGroup; nil for none, and where nobody else waits.
+// sibling returns the first pod of the namespace of another one, if both are of one PodGroup; nil if there is none, or no other namespace waits.
 func (l *look) sibling(of *corev1.Pod, before func(a, b *corev1.Pod) bool) *corev1.Pod {
 	c := l.of[of.Namespace]
 	if c == nil || len(l.spaces) < 2 {
@@ -117,7 +117,7 @@ func (l *look) sibling(of *corev1.Pod, before func(a, b *corev1.Pod) bool) *core
 	return first
 }
 
-// take notes that a pod is in the queue no more.
+// take records that a pod has left the queue.
 func (l *look) take(pod *corev1.Pod) {
 	c := l.of[pod.Namespace]
 	if c == nil {
@@ -129,7 +129,7 @@ func (l *look) take(pod *corev1.Pod) {
 	c.taken.Insert(pod.UID)
 }
 
-// first is the first of those that were not taken yet.
+// first returns the first pod that was not taken yet.
 func (c *crowd) first(before func(a, b *corev1.Pod) bool) *corev1.Pod {
 	if !c.sorted {
 		slices.SortFunc(c.pods, func(a, b *corev1.Pod) int {

@@ -20,8 +20,8 @@ import (
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// beginPolitely has kube-scheduler's own preemption give notice to pods that ask for time to save their work, as Coscheduling does, and evict no
-// pod for one whose binding would be refused.
+// beginPolitely makes kube-scheduler's own preemption notify victims that ask for time to save their work, as Coscheduling does, and evict no
+// pod for a preemptor whose binding would be refused.
 func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling.Plugin) {
 	evict := own.Executor.PreemptPod
 	var foreseen questions
@@ -50,8 +50,8 @@ func beginPolitely(own *defaultpreemption.DefaultPreemption, gangs *coscheduling
 	gangs.OnEvictions(func(count int) { victims.own.Observe(float64(count)) })
 }
 
-// named is a pod that others leave for. kube-scheduler hands a type of its own to the recorder of events instead, which knows only those of the
-// API, so that the event of the pod that leaves would not say for which one.
+// named is the preemptor. kube-scheduler passes a type of its own to the event recorder, which only knows API types, so the event of the
+// victim would not name the preemptor.
 type named struct {
 	preemption.ExecutorPreemptor
 	pod *corev1.Pod
@@ -60,24 +60,24 @@ type named struct {
 // Obj implements preemption.ExecutorPreemptor.
 func (n named) Obj() runtime.Object { return n.pod }
 
-// isGone reports whether the informers know already that a victim has left. The queue was told then, perhaps while it held the preemptor
-// back for its preemption to end: kube-scheduler relies on an eviction to be followed by news of it, and of who was gone before there is
-// none. With nothing else happening the preemptor would wait for ever beside free cards; such pods are not flushed after minutes either.
+// isGone reports whether the informers already show that a victim has left. The queue has then processed that event, perhaps while it held the
+// preemptor back until the end of its preemption: kube-scheduler relies on an event after each eviction, and a victim that left earlier causes
+// none. Without any other event the preemptor would wait forever beside free GPUs; such pods are not flushed after minutes either.
 func isGone(pods listersv1.PodLister, victim *corev1.Pod) bool {
 	now, err := pods.Pods(victim.Namespace).Get(victim.Name)
 	return err != nil || now.UID != victim.UID
 }
 
-// victims is the metric of those whom preemption has selected, in this process; own is as kube-scheduler made it, for those who leave for gangs. again says that those of the next selection were
-// told before, and have been counted by that.
+// victims is the metric of selected victims in this process. own is kube-scheduler's metric, used for the victims of gangs. again says that the
+// victims of the next selection were notified before, and are counted already.
 var victims struct {
 	once  sync.Once
 	own   componentmetrics.ObserverMetric
 	again atomic.Bool
 }
 
-// countOnce has the metric leave out who leaves after a notice: kube-scheduler counts whom it selects, and selects them once to be told
-// and once to be evicted. It counts within the attempt of the preemptor, of which there is one at a time.
+// countOnce stops the metric from counting notified victims twice: kube-scheduler counts the victims that it selects, and selects
+// them once for the notice and once for the eviction. It counts within the attempt of the preemptor; attempts do not overlap.
 func countOnce() {
 	victims.once.Do(func() {
 		victims.own = metrics.PreemptionVictims.ObserverMetric
@@ -96,14 +96,14 @@ func (u uncountedAgain) Observe(count float64) {
 	}
 }
 
-// patient evicts nobody while those have time that were told to leave.
+// patient evicts no pods while notified victims have time.
 type patient struct {
 	preemption.Interface
 
 	gangs *coscheduling.Plugin
 }
 
-// PodEligibleToPreemptOthers implements preemption.Interface. Where a pod cannot go any more, others have to leave for it.
+// PodEligibleToPreemptOthers implements preemption.Interface. If a pod can no longer use its nominated node, other victims have to be found.
 func (p patient) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Pod, nominated *fwk.Status) (bool, string) {
 	lost := pod.Status.NominatedNodeName != "" && nominated.Code() == fwk.UnschedulableAndUnresolvable
 	why := p.gangs.Awaits(pod, lost)
@@ -114,10 +114,10 @@ func (p patient) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Pod
 	return p.Interface.PodEligibleToPreemptOthers(ctx, pod, nominated)
 }
 
-// takeOver has a scheduler that begins to lead go on with what the one before it has told pods, and complete the gangs that it left half
-// placed before it begins others: only who leads asks for a pod.
+// takeOver makes a new leader continue the notices of its predecessor, and complete the partially bound gangs before it begins others: only a
+// leader asks for a pod.
 func takeOver(next nextEntity, sched *scheduler.Scheduler) nextEntity {
-	var took bool // one loop asks
+	var took bool // only one loop calls this
 	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		if !took {
 			took = true

@@ -14,15 +14,15 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 )
 
-// mostProbed is how many nodes are asked about one after the other. Where so many of the best are rejected, for what
-// nobody foresees, looking at all of them in many goroutines is the better way.
+// mostProbed is how many nodes are tried one after the other. If so many of the best are rejected for unforeseen reasons, trying all of them in
+// parallel is better.
 const mostProbed = 256
 
-// probing is a profile that narrows the nodes down to the one that the pod will go to, where there is an order of what they
-// are worth: the filters are asked about one node after the other until one passes, once all plugins have read the pod.
+// probing is a profile that narrows the nodes to the one that the pod will go to, if nodes are ranked: once all plugins have read the pod, the
+// filters run on one node after the other until one passes.
 type probing struct{ framework.Framework }
 
-// RunPreFilterPlugins has the plugins read the pod, and then finds its node. Without one they read it again, with no list.
+// RunPreFilterPlugins runs the PreFilter plugins, and then finds the node. If there is none, the plugins run again, without a list.
 func (p probing) RunPreFilterPlugins(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	result, status, narrowing := p.Framework.RunPreFilterPlugins(ctx, cs, pod)
 	list := shortlist.Open(cs)
@@ -40,7 +40,7 @@ func (p probing) RunPreFilterPlugins(ctx context.Context, cs fwk.CycleState, pod
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, status, narrowing.Insert(gpufilter.Name)
 }
 
-// firstToPass returns the first node of a list that all filters accept, "" if none of those probed is.
+// firstToPass returns the first node of a list that all filters accept, "" if no probed node passes.
 func (p probing) firstToPass(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, list *shortlist.List, within *fwk.PreFilterResult) string {
 	var spread spreading
 	probed := 0
@@ -63,12 +63,11 @@ func (p probing) firstToPass(ctx context.Context, cs fwk.CycleState, pod *corev1
 	return ""
 }
 
-// spreading knows which parts of a cluster have too many of a pod's kind for its topology spread constraints, by the values
-// of their topology keys. What PodTopologySpread says of one node holds for all nodes with the same values, as long as it
-// counts no pods that are nominated there.
+// spreading tracks the domains that have too many pods for the topology spread constraints of a pod, by the values of their topology keys. The
+// verdict of PodTopologySpread on one node holds for all nodes with the same values, as long as it counts no nominated pods there.
 type spreading struct{ full sets.Set[string] }
 
-// rejects reports whether a node is in a part that is known to be full.
+// rejects reports whether a node is in a domain that is known to be full.
 func (s *spreading) rejects(pod *corev1.Pod, node *corev1.Node) bool {
 	return len(s.full) > 0 && s.full.Has(domainOf(pod, node))
 }
@@ -80,8 +79,7 @@ func (s *spreading) note(pod *corev1.Pod, node *corev1.Node) {
 	s.full.Insert(domainOf(pod, node))
 }
 
-// domainOf joins the values of the topology keys of a pod's constraints, with what is no label value for a label that is
-// not there.
+// domainOf joins the values of the topology keys of a pod's constraints. A missing label is represented by a string that is no label value.
 func domainOf(pod *corev1.Pod, node *corev1.Node) string {
 	var values strings.Builder
 	for i := range pod.Spec.TopologySpreadConstraints {

@@ -7,7 +7,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 )
 
-// followPromises has the pods tried again that wait for nodes which are promised to another job no longer, or from a later time on.
+// followPromises requeues the pods that wait for reserved nodes when a start reservation ends, or moves to a later time.
 func followPromises(sched *scheduler.Scheduler) {
 	for _, profile := range sched.Profiles {
 		for _, plugin := range profile.EnqueueExtensions() {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// A pod may tell of so many failed attempts at once, and of one more each while. It says why it waits in its status, too.
+// A pod may emit so many events of failed attempts at once, and one more per interval. Its status also says why it waits.
 const (
 	eventsAtOnce = 10
 	eventEach    = 30 * time.Second
@@ -26,8 +26,8 @@ const (
 	quietPods = 4096
 )
 
-// quietly bounds the events of failed attempts. kube-scheduler sums up equal events of one version of a pod alone, so a pod
-// that its owner changes all the time, and that is tried again each time, fills the API server with them.
+// quietly limits the events of failed attempts. kube-scheduler only aggregates equal events of one version of a pod, so a pod that its owner
+// changes all the time, and that is retried each time, would flood the API server with them.
 func quietly(handle scheduler.FailureHandlerFn, clock clock.PassiveClock) scheduler.FailureHandlerFn {
 	limits := &eventLimits{clock: clock, pods: lru.New(quietPods)}
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
@@ -35,7 +35,7 @@ func quietly(handle scheduler.FailureHandlerFn, clock clock.PassiveClock) schedu
 	}
 }
 
-// quiet is a profile whose pods tell of themselves within limits.
+// quiet is a profile with rate-limited pod events.
 type quiet struct {
 	framework.Framework
 	limits *eventLimits
@@ -64,7 +64,7 @@ func (r quietRecorder) Eventf(regarding, related runtime.Object, kind, reason, a
 	r.EventRecorderLogger.Eventf(regarding, related, kind, reason, action, note, args...)
 }
 
-// eventLimits are the limits of each pod. They may be used by many goroutines.
+// eventLimits are the limits of each pod. They are safe for concurrent use.
 type eventLimits struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

@@ -15,14 +15,14 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpudevices"
 )
 
-// heedRefusals tells Coscheduling which pods lose their places after a node was found for them, whoever refuses it: this is where all
-// failures come by, of Reserve, Permit, PreBind and Bind. What others left for such a pod it lost, and would lose again. It also hears of those
-// that found no node where a plugin before it has failed at PostFilter.
+// heedRefusals reports to Coscheduling which pods lose their places after a node was found for them, whichever component refuses them. All
+// failures pass here: of Reserve, Permit, PreBind and Bind. Such a pod lost what victims left for it, and would lose it again. It also reports
+// pods that found no node if an earlier plugin failed at PostFilter.
 func heedRefusals(handle scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		switch {
 		case ctx.Err() != nil:
-		case pod.Pod.Spec.NodeName != "": // it is the pod as it was to be bound
+		case pod.Pod.Spec.NodeName != "": // the pod as it was to be bound
 			status = heedRefusal(profile, pod, status)
 		default:
 			heedSilence(profile, pod, status)
@@ -31,7 +31,7 @@ func heedRefusals(handle scheduler.FailureHandlerFn) scheduler.FailureHandlerFn 
 	}
 }
 
-// heedSilence tells Coscheduling of a pod that found no node, where its PostFilter was not asked.
+// heedSilence reports a pod that found no node to Coscheduling, if its PostFilter was not called.
 func heedSilence(profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status) {
 	var unfit *framework.FitError
 	if _, gangs := preemptionsOf(profile); gangs != nil && errors.As(status.AsError(), &unfit) && unfit.Diagnosis.NodeToStatus != nil {
@@ -41,7 +41,7 @@ func heedSilence(profile framework.Framework, pod *framework.QueuedPodInfo, stat
 	}
 }
 
-// heedRefusal returns the status of a pod that lost its place with what Coscheduling makes of it.
+// heedRefusal returns the status of a pod that lost its place, with Coscheduling's message.
 func heedRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status) *fwk.Status {
 	_, gangs := preemptionsOf(profile)
 	if gangs == nil {
@@ -61,7 +61,7 @@ func heedRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, stat
 	}
 	klog.Background().Info("A pod lost its place after a node was found for it", "pod", klog.KObj(pod.Pod), "node", pod.Pod.Spec.NodeName, "told", told)
 	var unfit *framework.FitError
-	if errors.As(status.AsError(), &unfit) { // by which the queue knows who has rejected it
+	if errors.As(status.AsError(), &unfit) { // the queue reads the rejecting plugins from it
 		unfit.Diagnosis.PostFilterMsg = told
 		return status
 	}
@@ -71,7 +71,7 @@ func heedRefusal(profile framework.Framework, pod *framework.QueuedPodInfo, stat
 	return fwk.AsStatus(errors.New(told))
 }
 
-// refusalIn is why a pod lost its place, in the words of whoever refused it, and whether that is what became of other members of its gang.
+// refusalIn returns why a pod lost its place, in the words of the refusal, and whether a sibling of its gang caused it.
 func refusalIn(status *fwk.Status, node string) (words string, isSiblings bool) {
 	var unfit *framework.FitError
 	if errors.As(status.AsError(), &unfit) {

@@ -31,50 +31,48 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
 
-// Dependencies are what the plugins of all profiles of one process share. The zero value turns all of it off.
+// Dependencies are shared by the plugins of all profiles of one process. The zero value disables all of them.
 type Dependencies struct {
-	// Epoch is the leadership that bindings are made under, and false when there is none to name. nil names
-	// none.
+	// Epoch is the leadership that bindings are made under, and false if there is none. It may be nil.
 	Epoch func() (string, bool)
-	// Gate is told of the bindings under way. nil counts none.
+	// Gate counts the bindings in flight. It may be nil.
 	Gate *backpressure.Gate
-	// Loop is told of what the first cycle reads. nil is told nothing.
+	// Loop is notified of what the first cycle reads. It may be nil.
 	Loop *liveness.Loop
-	// Explain records why pods are where they are. nil records nothing.
+	// Explain records why pods are where they are. It may be nil.
 	Explain *explain.Recorder
 	// Attempts numbers scheduling attempts, from 1 if it is nil. A replay sets it.
 	Attempts *cycle.Attempts
 	// Now is the clock of decisions, time.Now if it is nil. A replay has one that stands still.
 	Now func() time.Time
-	// Quotas are the GPUQuotas of the cluster, those of the API server if it is nil. A replay tells them of pods.
+	// Quotas are the GPUQuotas of the cluster, those of the API server if it is nil. A replay reports pods to them.
 	Quotas *quotas.Quotas
-	// Past is what a replay knows of how long jobs have run where a configuration names a ledger: it asks none. nil is nothing.
+	// Past is the run times of jobs for a replay whose configuration names a ledger, which is not queried. It may be nil.
 	Past *survival.History
-	// Replay says that time is not the machine's, so that nothing is begun that a timer is to go on with: nobody is told before they
-	// are evicted, and who is gone is told.
+	// Replay says that time is simulated, so that nothing is started that a timer has to continue: victims get no notice before their eviction,
+	// and the caller reports pods that are gone.
 	Replay bool
 }
 
-// gangs are the values of the framework that Coscheduling tries places with.
+// gangs are the framework values that Coscheduling needs for dry runs.
 var gangs = coscheduling.Framework{
 	State:   func() fwk.CycleState { return framework.NewCycleState() },
 	PodInfo: func(pod *corev1.Pod) (fwk.PodInfo, error) { return framework.NewPodInfo(pod) },
 }
 
-// withdrawn are the plugins that earlier releases had, with what to write instead.
+// withdrawn are plugins of earlier releases, with what to configure instead.
 var withdrawn = map[string]string{
 	"CapacityScheduling": "take it out of the profile: GPUQuotas guarantee GPUs to namespaces and let them borrow (docs/quotas.md)",
 }
 
-// withdrawnPlugin has a profile that enables a withdrawn plugin say so. kube-scheduler alone would say that a plugin of that name does not exist.
+// withdrawnPlugin makes a profile with a withdrawn plugin fail with that advice. kube-scheduler would only say that no such plugin exists.
 func withdrawnPlugin(name, instead string) frameworkruntime.PluginFactory {
 	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return nil, errors.New(name + " is not part of gpu-scheduler any more: " + instead)
 	}
 }
 
-// Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a
-// profile enables it.
+// Registry returns our plugins, and those of scheduler-plugins that GPU clusters use. None runs until a profile enables it.
 func Registry(deps Dependencies) frameworkruntime.Registry {
 	ledger, reservations, promises := devices.NewLedger(), follow.New(deps.Now), backfill.NewPromises(deps.Now)
 	ledger.Reads = deps.Loop.Reads

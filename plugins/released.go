@@ -22,7 +22,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpufilter"
 )
 
-// followReleases has the pods tried again that wait for nodes which are kept from them no longer.
+// followReleases requeues the pods that wait for nodes when a reservation of these ends.
 func followReleases(sched *scheduler.Scheduler) {
 	for _, profile := range sched.Profiles {
 		for _, plugin := range profile.EnqueueExtensions() {
@@ -39,7 +39,7 @@ func followReleases(sched *scheduler.Scheduler) {
 	}
 }
 
-// firstOfGangs tells of a pod whether it is the one of its gang that is tried when there may be room. A pod of no gang is.
+// firstOfGangs returns whether a pod is the representative of its gang. A pod without a gang is.
 func firstOfGangs(sched *scheduler.Scheduler) func(*corev1.Pod) bool {
 	gangs := map[string]*coscheduling.Plugin{}
 	for name, profile := range sched.Profiles {
@@ -51,8 +51,8 @@ func firstOfGangs(sched *scheduler.Scheduler) func(*corev1.Pod) bool {
 	}
 }
 
-// manyNodes are as many as are told of one by one: for each, all pods that wait and are meant are looked at, and the queue is locked
-// meanwhile. With 5,000 of them that takes 16 ms a node (BenchmarkRelease).
+// manyNodes is up to how many nodes are reported one by one: for each, all waiting candidates are checked while the queue is locked. With 5,000
+// pods that takes 16 ms a node (BenchmarkRelease).
 const manyNodes = 16
 
 var (
@@ -61,7 +61,7 @@ var (
 	releaseQueue = klog.Background().WithName("release")
 )
 
-// release has the pods of a queue tried again that the nodes of some windows may suit now.
+// release requeues the pods that the nodes of some windows may suit now.
 func release(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev1.Pod) bool, windows []reservation.Window, now time.Time) {
 	tell(waiting, nodes, first, func(pod *corev1.Pod) func(*corev1.Node) bool {
 		if !reservation.KeptOut(windows, pod, now) {
@@ -71,12 +71,13 @@ func release(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*co
 	})
 }
 
-// meant says which nodes a pod may have room on by a change that had none for it before, nil for none.
+// meant returns which nodes a pod may have room on after a change, nil for none.
 type meant func(*corev1.Pod) func(*corev1.Node) bool
 
-// tell has the pods of a queue tried again that some nodes may suit now: of those that are meant, the first of each gang. To them such
-// a node is a new one, so that is what their plugins are told: each wakes whom it suits. Many nodes are told of as one event, which asks
-// no plugin: it wakes those of their pools and types, at the cost of an attempt also those who wait for more than that.
+// tell requeues the pods that some nodes may suit now: among the matching pods, the representative of each gang. For these pods the
+// node is as good as new, so their plugins get an event for an added node, and activate the pods that it suits. Many nodes are reported as one
+// event that asks no plugin: it activates the pods of their pools and types, at the cost of an attempt also for pods that wait for more than
+// that.
 func tell(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev1.Pod) bool, who meant) {
 	who = remembered(first, who)
 	if len(nodes) > manyNodes {
@@ -98,7 +99,7 @@ func tell(waiting queue.SchedulingQueue, nodes []*corev1.Node, first func(*corev
 	}
 }
 
-// remembered asks of each pod once, whether it goes first and who is meant.
+// remembered caches for each pod whether it is a representative and matches.
 func remembered(first func(*corev1.Pod) bool, who meant) meant {
 	known := map[types.UID]func(*corev1.Node) bool{}
 	return func(pod *corev1.Pod) func(*corev1.Node) bool {
@@ -113,13 +114,14 @@ func remembered(first func(*corev1.Pod) bool, who meant) meant {
 	}
 }
 
-// suited tells of a pod whether one of some nodes is of its pool and type. Of a gang one pod is tried for all, whose pools and types may be others.
+// suited returns whether one of some nodes is of a pod's pool and type. For a gang one pod is tried for all, whose pools and types may
+// differ.
 func suited(nodes []*corev1.Node) func(*corev1.Pod) bool {
 	kinds := kindsOf(nodes)
 	return func(pod *corev1.Pod) bool {
 		accepted, err := gpu.PodTypes(pod)
 		if err != nil {
-			return false // no node mends a malformed request
+			return false // no node fixes a malformed request
 		}
 		if gang.MayBeMember(pod) {
 			return true
@@ -131,7 +133,7 @@ func suited(nodes []*corev1.Node) func(*corev1.Pod) bool {
 	}
 }
 
-// kindsOf are some of the nodes: one of each pool and type.
+// kindsOf returns one node of each pool and type.
 func kindsOf(nodes []*corev1.Node) (kinds []*corev1.Node) {
 	seen := map[string]bool{}
 	for _, node := range nodes {
@@ -147,7 +149,7 @@ func kindsOf(nodes []*corev1.Node) (kinds []*corev1.Node) {
 	return kinds
 }
 
-// nodesOf are the nodes of some names, of those that there are.
+// nodesOf returns the existing nodes of some names.
 func nodesOf(nodes listersv1.NodeLister, of []string) (out []*corev1.Node) {
 	for _, name := range of {
 		if node, err := nodes.Get(name); err == nil {
@@ -157,7 +159,7 @@ func nodesOf(nodes listersv1.NodeLister, of []string) (out []*corev1.Node) {
 	return out
 }
 
-// released are the nodes of some windows.
+// released returns the nodes of some windows.
 func released(nodes listersv1.NodeLister, windows []reservation.Window) (out []*corev1.Node) {
 	all, err := nodes.List(labels.Everything())
 	if err != nil {

@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// retryTick is how often some of the pods that wait are tried again.
+	// retryTick is how often some of the waiting pods are retried.
 	retryTick = 10 * time.Second
 	// retryAllowance is how much of the loop's time such attempts may take in each tick: a twenty-fifth.
 	retryAllowance = retryTick / 25
 	// mostRetries is how many pods are moved at a time. The queue is locked for some 20 µs for each.
 	mostRetries = 500
-	// firstRetryCost is what a retry is taken to cost before any was measured, as much as an attempt of a pod that says all that it may.
+	// firstRetryCost is the assumed cost of a retry before any was measured: that of an attempt of a pod with all possible constraints.
 	firstRetryCost = 30 * time.Millisecond
 	// meanOver is the number of retries over which their time is averaged.
 	meanOver = 64
 )
 
-// retries try each pod again that has waited for some minutes without an event that could help it, in case the hint of a plugin is wrong.
-// kube-scheduler moves all pods at once that have waited for five minutes, under one lock of its queue: 20,000 of one namespace hold up all
-// others each time. Here the pods that have waited the longest go first. What their attempts take is measured, and an overdraft of one tick is
+// retries retry each pod that has waited for some minutes without an event that could help it, in case the hint of a plugin is wrong.
+// kube-scheduler moves all pods that have waited for five minutes at once, under one lock of its queue: 20,000 of one namespace hold up all
+// others each time. Here the pods that have waited the longest go first. The time of their attempts is measured, and an overdraft of one tick is
 // saved in the next ones.
 type retries struct {
 	queue queue.SchedulingQueue
@@ -41,7 +41,7 @@ type retries struct {
 	// period is how long a pod waits at least.
 	period time.Duration
 	stop   chan struct{}
-	// tried is the pod whose attempt began when. The loop has them to itself.
+	// tried is the pod whose attempt is running, and began its start. Only the loop uses them.
 	tried types.UID
 	began time.Time
 
@@ -52,7 +52,7 @@ type retries struct {
 	cost, left time.Duration
 }
 
-// waitingPod is a pod that came or was tried last at a time, and whether it is being tried again now.
+// waitingPod is when a pod arrived or was last tried, and whether it is being retried now.
 type waitingPod struct {
 	since   time.Time
 	retried bool
@@ -99,7 +99,7 @@ func (r *retries) chargeAttempt(pod types.UID, took time.Duration) {
 	r.waiting[pod] = known
 }
 
-// recordWait records that a pod has come, or was tried in vain.
+// recordWait records that a pod has arrived, or that its attempt has failed.
 func (r *retries) recordWait(pod types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func (r *retries) forgetPod(pod types.UID) {
 	delete(r.waiting, pod)
 }
 
-// retryDue moves the pods that are due. A pod that is being placed meanwhile, and is not, is tried again as well.
+// retryDue moves the due pods. A pod whose running attempt fails is retried as well.
 func (r *retries) retryDue(logger klog.Logger) {
 	due := r.takeDue()
 	if len(due) == 0 {
@@ -124,7 +124,7 @@ func (r *retries) retryDue(logger klog.Logger) {
 	r.queue.MoveAllToActiveOrBackoffQueue(logger, framework.EventUnschedulableTimeout, nil, nil, func(pod *corev1.Pod) bool { return due.Has(pod.UID) })
 }
 
-// takeDue returns the pods that have waited the longest, at least for the period, and no more than the allowance is for. They wait anew.
+// takeDue returns the pods that have waited the longest, at least for the period, within the allowance. Their wait starts over.
 func (r *retries) takeDue() sets.Set[types.UID] {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,20 +13,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// watchRevision has a scheduler note, with each snapshot that it decides on, the last change of a pod that is in it. What
-// the informer says of itself will not do: it hands changes on before it counts them, and the scheduler takes them in
-// when it comes to it, on a busy machine dozens later. One goroutine feeds both cache and queue, in order.
+// watchRevision records, with each snapshot that the scheduler decides on, the last pod change in it. The informer's own revision is not usable:
+// it delivers changes before it counts them, and on a busy machine the scheduler processes them dozens of changes later. One goroutine feeds
+// both cache and queue, in order.
 func watchRevision(sched *scheduler.Scheduler, snapshot *cycle.Revision) {
 	taken := &cycle.Revision{}
 	sched.Cache = &watchedCache{Cache: sched.Cache, taken: taken, snapshot: snapshot}
 	sched.SchedulingQueue = watchedQueue{SchedulingQueue: sched.SchedulingQueue, taken: taken}
 }
 
-// watchedCache knows the last change of a pod on a node that it was told of.
+// watchedCache knows the last change of a pod on a node that it has received.
 type watchedCache struct {
 	cache.Cache
 	taken, snapshot *cycle.Revision
-	// mu keeps a snapshot from coming between a change and its note.
+	// mu prevents a snapshot between a change and its record.
 	mu sync.Mutex
 }
 
@@ -46,7 +46,7 @@ func (c *watchedCache) UpdatePod(logger klog.Logger, before, pod *corev1.Pod) er
 	return c.Cache.UpdatePod(logger, before, pod)
 }
 
-// RemoveAssumedPod implements cache.Cache: the API server has told of a pod that it is being deleted.
+// RemoveAssumedPod implements cache.Cache: the API server has reported that a pod is being deleted.
 func (c *watchedCache) RemoveAssumedPod(logger klog.Logger, pod *corev1.Pod) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,8 @@ func (c *watchedCache) UpdateSnapshot(logger klog.Logger, snapshot *cache.Snapsh
 	return c.Cache.UpdateSnapshot(logger, snapshot)
 }
 
-// watchedQueue notes the changes of pods that wait: nominations are among them. It does not lock, since the queue is slow
-// while it looks through those who wait.
+// watchedQueue records the changes of waiting pods, which include nominations. It takes no lock, since the queue is slow while it goes through
+// its waiting pods.
 type watchedQueue struct {
 	queue.SchedulingQueue
 	taken *cycle.Revision

@@ -16,28 +16,28 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
 
-// standbyPeriod is how often a scheduler that does not lead reads what has changed.
+// standbyPeriod is how often a standby scheduler reads what has changed.
 const standbyPeriod = time.Second
 
-// Standby reads, for a scheduler that does not lead, what its first attempt would: nodes, what their pods hold, and what pods ask for. On
-// 20,000 nodes that takes seconds, in which a new leader would place nobody. It decides nothing: the first attempt finds what
-// it would have read itself, and reads what has changed since.
+// Standby reads, in a scheduler that does not lead, what its first attempt would read: nodes, what their pods hold, and what pods request. On
+// 20,000 nodes that takes seconds, in which a new leader would place no pods. It decides nothing: the first attempt finds what it would have
+// read itself, and reads what has changed since.
 type Standby struct {
 	scheduler *scheduler.Scheduler
-	// snapshot is the scheduler's own, which its loop has to itself once that runs.
+	// snapshot is the scheduler's own, which belongs to its loop once that runs.
 	snapshot *cache.Snapshot
 	ledger   *devices.Ledger
 	scores   []*gpuscore.Plugin
 	// read is the generation up to which nodes were read.
 	read int64
 
-	// mu is held while something is read.
+	// mu is held while reading.
 	mu    sync.Mutex
 	leads bool
 }
 
 // NewStandby returns the standby of a scheduler, whose loop ends it when it asks for the first pod. It is called after [Wrap]. Without our
-// plugins there is nothing to read.
+// plugins it reads nothing.
 func NewStandby(sched *scheduler.Scheduler) *Standby {
 	s := &Standby{scheduler: sched}
 	for _, profile := range sched.Profiles {
@@ -78,8 +78,8 @@ func (s *Standby) Run(ctx context.Context) {
 	}
 }
 
-// Read reads what has changed since the last time, in small steps: a loop that begins waits for the one under way. It returns false when
-// there is nothing to read any more.
+// Read reads what has changed since the last call, in small steps: a starting loop waits for the current one. It returns false when it is no
+// longer needed.
 func (s *Standby) Read(ctx context.Context) bool {
 	var changed []fwk.NodeInfo
 	if s.snapshot == nil || s.ledger == nil || !s.step(func() { changed = s.changedNodes(ctx) }) {
@@ -98,7 +98,7 @@ func (s *Standby) Read(ctx context.Context) bool {
 	return true
 }
 
-// step does something, unless the loop runs.
+// step runs a function, unless the loop runs.
 func (s *Standby) step(do func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,17 +109,17 @@ func (s *Standby) step(do func()) bool {
 	return true
 }
 
-// end has nothing read from now on.
+// end stops all reads.
 func (s *Standby) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leads = true
 }
 
-// changedNodes takes a snapshot, and returns the nodes that are others than in the last.
+// changedNodes takes a snapshot, and returns the nodes that differ from the last one.
 func (s *Standby) changedNodes(ctx context.Context) (changed []fwk.NodeInfo) {
 	if err := s.scheduler.Cache.UpdateSnapshot(klog.FromContext(ctx), s.snapshot); err != nil {
-		return nil // the cache has said so, and mends it with the next one
+		return nil // the cache has logged it, and recovers with the next snapshot
 	}
 	nodes, err := s.snapshot.NodeInfos().List()
 	if err != nil {

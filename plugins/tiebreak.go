@@ -10,15 +10,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// tieBreaker is a profile in which a hash of the pod and the node decides between nodes of equal score, in place of
-// chance: the same pod on the same nodes goes to the same one, in production and in a simulation. Pods differ, so they
-// spread over equal nodes as they do by chance.
+// tieBreaker is a profile that selects among nodes of equal score by a hash of the pod and the node, instead of at random: the same pod on the
+// same nodes goes to the same one, in production and in a simulation. Pods differ, so they spread over equal nodes as with random selection.
 type tieBreaker struct {
 	framework.Framework
 	seed uint64
 }
 
-// RunScorePlugins scores nodes, and replaces what kube-scheduler drew to rank equals by.
+// RunScorePlugins scores nodes, and replaces the random numbers by which kube-scheduler ranks equal nodes.
 func (t tieBreaker) RunScorePlugins(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	scores, status := t.Framework.RunScorePlugins(ctx, cs, pod, nodes)
 	for i := range scores {
@@ -27,7 +26,7 @@ func (t tieBreaker) RunScorePlugins(ctx context.Context, cs fwk.CycleState, pod 
 	return scores, status
 }
 
-// rank is the place of a node among equals, of which the highest is taken.
+// rank is the rank of a node among equals, of which the highest is taken.
 func (t tieBreaker) rank(pod *corev1.Pod, node string) int {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(pod.UID))

@@ -12,13 +12,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Trace has each choice of a node leave a span. It is called once, after [Wrap] and before the scheduler runs.
+// Trace records a span for each choice of a node. It is called once, after [Wrap] and before the scheduler runs.
 func Trace(sched *scheduler.Scheduler, tracer trace.Tracer) {
 	sched.SchedulePod = traced(sched.SchedulePod, tracer)
 }
 
-// traced has each choice of a node leave a span. Why there is none is left to the pod's condition, which who may read the pod
-// may read.
+// traced records a span for each choice of a node. The reason for a failure is only in the pod's condition, which is readable by those who may
+// read the pod.
 func traced(schedule schedulePod, tracer trace.Tracer) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		ctx, span := tracer.Start(ctx, "schedule")

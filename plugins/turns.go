@@ -16,16 +16,16 @@ import (
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// lookEach is for how long a look at the queue is good, as a multiple of the time that it took: no more than a twentieth of the loop's time
-// goes into looking, however many pods are there.
+// lookEach is how long a queue snapshot is valid, as a multiple of the time that it took: at most a twentieth of the loop's time goes into
+// snapshots, however many pods are queued.
 const lookEach = 20
 
-// mostGone is how many are looked for one after the other that have gone since.
+// mostGone is how many departed pods are skipped one after the other.
 const mostGone = 8
 
-// turns have namespaces take turns in the queue where pods of equal priority wait: each pays for the time that its attempts take. Else
-// thousands of pods of one namespace have all others wait until each of them was tried. Within a namespace the order is the queue's, and
-// so it is of all where none has used more than the others. The loop has them to itself.
+// turns let namespaces take turns in the queue when pods of equal priority wait: each pays for the time of its attempts. Otherwise thousands of
+// pods of one namespace would make all others wait until each of them was tried. Within a namespace the order is that of the queue, and so is
+// the order of all pods while no namespace has used more than the others. Only the loop uses them.
 type turns struct {
 	pop   nextEntity
 	line  *orderedQueue
@@ -33,17 +33,18 @@ type turns struct {
 	now   func() time.Time
 	share fair.Turns
 	seen  look
-	// last is the pod that was taken last, nil for none or a PodGroup of Kubernetes, payer the namespace whose attempt began when.
+	// last is the pod that was taken last, nil for none or a PodGroup of Kubernetes. payer is the namespace of the running attempt, which
+	// started at began.
 	last  *corev1.Pod
 	payer string
 	began time.Time
 }
 
-// orderedQueue has what is heard of pods that wait, and what turns do with them, happen one after the other.
+// orderedQueue serializes events of waiting pods with the operations of turns.
 type orderedQueue struct {
 	queue.SchedulingQueue
-	mu sync.RWMutex // locked by turns: what is heard of two pods may happen at once
-	// fails is told of a pod whose attempt failed.
+	mu sync.RWMutex // locked by turns: events of two pods may be concurrent
+	// fails is called for a pod whose attempt failed.
 	fails func(*corev1.Pod)
 }
 
@@ -75,7 +76,7 @@ func (q *orderedQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
 }
 
 // AddNominatedPod implements fwk.PodNominator. kube-scheduler clears the nomination of a refused pod by nominating it to the node "". Its queue
-// keeps a list of the pods of that node, too, and goes through it each time: each attempt would cost more with each pod that waits.
+// also keeps a list of the pods of that node, and scans it each time: each attempt would cost more with each waiting pod.
 func (q *orderedQueue) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, to *fwk.NominatingInfo) {
 	if to.Mode() == fwk.ModeOverride && to.NominatedNodeName == "" {
 		q.DeleteNominatedPodIfExists(pod.GetPod())
@@ -84,7 +85,7 @@ func (q *orderedQueue) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, to *
 	q.SchedulingQueue.AddNominatedPod(logger, pod, to)
 }
 
-// turnsOf are those of a scheduler, nil for one whose pods are not sorted by Coscheduling. It is called before anything else wraps the queue.
+// turnsOf returns the turns of a scheduler, nil if its pods are not sorted by Coscheduling. It is called before anything else wraps the queue.
 func turnsOf(sched *scheduler.Scheduler) *turns {
 	for _, profile := range sched.Profiles {
 		if _, gangs := preemptionsOf(profile); gangs != nil && sorts(profile) {
@@ -105,7 +106,7 @@ func sorts(profile framework.Framework) bool {
 	return false
 }
 
-// inTurns has a loop take pods in turn, nil for none, and pay for its time but for what others hold it back.
+// inTurns makes a loop take pods in turn and pay for its time, except for the time that heldBack adds. t may be nil.
 func inTurns(t *turns, next nextEntity, heldBack func(nextEntity) nextEntity) nextEntity {
 	if t == nil {
 		return heldBack(next)
@@ -117,7 +118,7 @@ func inTurns(t *turns, next nextEntity, heldBack func(nextEntity) nextEntity) ne
 	}
 }
 
-// next takes the next pod from the queue: that whose namespace's turn it is.
+// next takes the next pod from the queue, that of the namespace whose turn it is.
 func (t *turns) next(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 	called := t.call(logger)
 	entity, err := t.pop(logger)
@@ -126,7 +127,7 @@ func (t *turns) next(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		pod = info.Pod
 	}
 	if called != nil {
-		if pod != called { // it has gone, or one that comes before it has come
+		if pod != called { // it is gone, or an earlier pod has arrived
 			t.replace(logger, called, false)
 			t.seen.take(called)
 		}
@@ -143,7 +144,7 @@ func (t *turns) next(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 	return entity, err
 }
 
-// charge has the namespace of the last pod pay for its attempt, which has ended.
+// charge charges the last pod's namespace for its finished attempt.
 func (t *turns) charge() {
 	if !t.began.IsZero() {
 		t.share.Charge(t.payer, t.now().Sub(t.began))
@@ -151,8 +152,7 @@ func (t *turns) charge() {
 	}
 }
 
-// call has the pod taken next whose namespace's turn it is, and returns the copy of it that is in the queue then; nil where the first in the
-// queue is to be taken.
+// call selects the pod of the namespace whose turn it is, and returns its copy in the queue; nil to take the first pod of the queue.
 func (t *turns) call(logger klog.Logger) *corev1.Pod {
 	news := t.gangs.News()
 	if began := t.now(); began.Sub(t.seen.at) < lookEach*t.seen.took {
@@ -176,7 +176,7 @@ func (t *turns) call(logger klog.Logger) *corev1.Pod {
 	return nil
 }
 
-// choose is the pod to be taken next, nil for the first in the queue. A gang that has begun is not interrupted.
+// choose returns the pod to be taken next, nil for the first of the queue. It does not interrupt a gang that has begun.
 func (t *turns) choose() *corev1.Pod {
 	if t.last != nil && t.gangs.GoesOn(t.last) {
 		return t.seen.sibling(t.last, t.gangs.Before)
@@ -184,9 +184,9 @@ func (t *turns) choose() *corev1.Pod {
 	return t.seen.choose(&t.share, t.gangs.Before)
 }
 
-// replace puts a copy of a pod in its place in the queue, as the informers have it now, and sorts it anew: under one lock of the queue, so
-// that this never compares anything of a pod that changes beside. It returns the copy, nil for a pod that is not there any more. The queue
-// takes a pod that it does not know for new, so it must not hear meanwhile that this one has gone.
+// replace replaces a queued pod by a copy of its current version, and sorts it again, under one lock of the queue, so that the queue compares no
+// values that change concurrently. It returns the copy, nil if the pod is gone. The queue takes an unknown pod for a new one, so the pod's
+// deletion must not be processed in between.
 func (t *turns) replace(logger klog.Logger, pod *corev1.Pod, call bool) *corev1.Pod {
 	t.line.mu.Lock()
 	defer t.line.mu.Unlock()

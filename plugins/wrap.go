@@ -20,28 +20,26 @@ import (
 	"g8s.host/gpu-scheduler/plugins/gpuscore"
 )
 
-// Options of [Wrap]. The zero value will do.
+// Options configure [Wrap]. The zero value is valid.
 type Options struct {
-	// Gate holds pods back in the queue while it is closed. nil holds none.
+	// Gate holds pods back in the queue while it is closed. It may be nil.
 	Gate *backpressure.Gate
-	// Attempts is told which changes of pods each attempt could see, so that a replay decides on the same. nil is told
-	// nothing.
+	// Attempts records which changes of pods each attempt could see, so that a replay decides on the same state. It may be nil.
 	Attempts *cycle.Attempts
-	// Loop is told when the scheduling loop asks for a pod, and gets one. nil is told nothing.
+	// Loop is notified when the scheduling loop asks for a pod, and gets one. It may be nil.
 	Loop *liveness.Loop
-	// RetryAfter is how long a pod waits at least before it is tried again with no event that could help it. Above 0, kube-scheduler's own such
-	// retries must be off ([scheduler.WithPodMaxInUnschedulablePodsDuration]); 0 leaves retries to them.
+	// RetryAfter is the minimum time before a waiting pod is retried without an event that could help it. If it is above 0, kube-scheduler's own
+	// such retries must be off ([scheduler.WithPodMaxInUnschedulablePodsDuration]); 0 leaves retries to kube-scheduler.
 	RetryAfter time.Duration
-	// Seed decides between nodes of equal score, together with the pod. Production has 0.
+	// Seed is hashed with the pod to select among nodes of equal score. Production has 0.
 	Seed uint64
 }
 
-// Wrap does to a scheduler what plugins cannot do from within. It is called once, before the scheduler runs. Pods are
-// taken from the queue in turns of their namespaces, and while the gate is open. They are tried on a short list of nodes first (see pkg/cycle/shortlist), which places none on a node of lower GPUScore than without.
-// Nobody preempts those who have not run for their min-runtime,
-// and no pod preempts for a while that lost its last place. Who waits
-// for a node that is kept from them is tried when that ends. Between
-// nodes of equal score it is not chance that decides, so that what the scheduler did can be done again.
+// Wrap changes a scheduler in ways that plugins cannot. It is called once, before the scheduler runs. Namespaces take turns in the queue, and
+// pods are taken while the gate is open. A short list of nodes is tried first (see pkg/cycle/shortlist), which places no pod on a node of lower
+// GPUScore than without. Pods that have not reached their min-runtime are not preempted, and a pod that lost its last place does not preempt for
+// a while. Pods that wait for a reserved node are tried when the reservation ends. Nodes of equal score are selected deterministically, so that
+// decisions can be replayed.
 func Wrap(sched *scheduler.Scheduler, options Options) {
 	turns := turnsOf(sched)
 	if options.Attempts != nil {
@@ -52,7 +50,7 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 	sched.NextEntity = takeOver(inTurns(turns, sched.NextEntity, func(next nextEntity) nextEntity {
 		return throttled(told(next, options.Loop), options.Gate)
 	}), sched)
-	if len(sched.Extenders) == 0 { // what an extender prefers may outweigh our score
+	if len(sched.Extenders) == 0 { // an extender's preference may outweigh our score
 		sched.SchedulePod = listFirst(sched.SchedulePod, decidedByGPUs(sched))
 	}
 	sched.SchedulePod = breakTies(sched.SchedulePod, options.Seed)
@@ -66,11 +64,11 @@ func Wrap(sched *scheduler.Scheduler, options Options) {
 	}
 }
 
-// nextEntity takes what is tried next: a pod, or a PodGroup of Kubernetes.
+// nextEntity takes the next entity to try: a pod, or a PodGroup of Kubernetes.
 type nextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error)
 
-// throttled holds back the next pod while the gate is closed, which counts the bindings that have begun. The one of the last pod is a
-// goroutine that has not run yet, and the loop would run on for 10 ms before it gives way by itself: dozens of pods.
+// throttled holds back the next pod while the gate, which counts the bindings in flight, is closed. The binding of the last pod is a goroutine
+// that has not run yet, and without a yield the loop would run on for 10 ms, which is dozens of pods.
 func throttled(next nextEntity, gate *backpressure.Gate) nextEntity {
 	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		runtime.Gosched()
@@ -79,7 +77,7 @@ func throttled(next nextEntity, gate *backpressure.Gate) nextEntity {
 	}
 }
 
-// told tells a loop of its turns. Whatever happens between two calls is the cycle of the pod that the first returned.
+// told reports the turns of the loop. Everything between two calls is the cycle of the pod that the first call returned.
 func told(next nextEntity, loop *liveness.Loop) nextEntity {
 	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		loop.Asks()
@@ -91,8 +89,8 @@ func told(next nextEntity, loop *liveness.Loop) nextEntity {
 	}
 }
 
-// Waiting returns what reports whether the active queue of a scheduler has pods. It asks for both of the queue's locks, and
-// does not return while somebody holds one of them.
+// Waiting returns a function that reports whether the active queue of a scheduler has pods. It takes both locks of the queue, and does not
+// return while either is held.
 func Waiting(sched *scheduler.Scheduler) func() bool {
 	return func() bool {
 		sched.SchedulingQueue.GetPod("", "", nil)
@@ -108,8 +106,7 @@ func breakTies(schedule schedulePod, seed uint64) schedulePod {
 	}
 }
 
-// listFirst offers the plugins of some profiles to narrow the nodes down, and schedules again without if that may be
-// why there is no node.
+// listFirst lets the plugins of some profiles narrow the nodes down, and schedules again without the list if that may be why no node was found.
 func listFirst(schedule schedulePod, profiles map[string]bool) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, cs fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		if !profiles[profile.ProfileName()] {
@@ -126,21 +123,21 @@ func listFirst(schedule schedulePod, profiles map[string]bool) schedulePod {
 	}
 }
 
-// turnedAway reports whether a plugin rejected the pod at PreFilter, whatever the nodes: a plugin sees none of the others'
-// choice there, so the list is not to blame, and trying again would end the same way. Then kube-scheduler gives all nodes
-// that plugin's status. The status of nodes that were left out names no plugin, neither where Filter rejected all of the
-// list nor where the list and the choice of another plugin have no node in common.
+// turnedAway reports whether a plugin rejected the pod at PreFilter, regardless of nodes. A plugin does not see the choice of other
+// plugins there, so the list is not the cause, and a retry would end the same way. In that case kube-scheduler gives all nodes the status of
+// that plugin. Nodes that were left out have a status without a plugin, both if Filter rejected all of the list and if the list and the choice
+// of another plugin have no node in common.
 func turnedAway(unfit *framework.FitError) bool {
 	status := unfit.Diagnosis.NodeToStatus.AbsentNodesStatus()
 	return status != nil && status.Plugin() != ""
 }
 
-// foreseen are the plugins whose verdict on a node follows from the pod and the node alone, so that the short list leaves
-// out what they would reject.
+// foreseen are the plugins whose verdict on a node depends on the pod and the node alone, so that the short list leaves out the nodes
+// that they reject.
 var foreseen = []string{"NodeAffinity", "NodeResourcesFit", "NodeUnschedulable", "TaintToleration"}
 
-// decidedByGPUs returns the profiles in which one point of GPUScore outweighs all that other plugins can give, and that
-// have the plugins whose verdict is foreseen.
+// decidedByGPUs returns the profiles in which one point of GPUScore outweighs all that other plugins can give, and that have the foreseen
+// plugins.
 func decidedByGPUs(sched *scheduler.Scheduler) map[string]bool {
 	profiles := map[string]bool{}
 	for name, profile := range sched.Profiles {

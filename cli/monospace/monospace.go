@@ -9,8 +9,7 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Columns is how many columns of a terminal a text takes: a character of Chinese, Japanese or Korean takes two, and one
-// that is written over the one before it takes none.
+// Columns returns how many terminal columns a text takes: a Chinese, Japanese or Korean character takes two, and a combining character takes none.
 func Columns(text string) int {
 	count := 0
 	for _, r := range text {
@@ -19,10 +18,10 @@ func Columns(text string) int {
 	return count
 }
 
-// ColumnsOf is how many columns one character takes.
+// ColumnsOf returns how many columns one character takes.
 func ColumnsOf(r rune) int {
 	switch {
-	case r < 0x300: // Latin, without a look into tables
+	case r < 0x300: // Latin, without a table lookup
 		return 1
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
@@ -40,7 +39,7 @@ func isWide(r rune) bool {
 	return kind == width.EastAsianWide || kind == width.EastAsianFullwidth
 }
 
-// Cut shortens a text to so many columns of a terminal.
+// Cut truncates a text to a number of columns.
 func Cut(text string, most int) string {
 	if most <= 1 || Columns(text) <= most {
 		return text
@@ -55,14 +54,14 @@ func Cut(text string, most int) string {
 	return text
 }
 
-// Punctuation of East Asia that does not begin a line, and that does not end one.
+// East Asian punctuation that must not begin a line, and that must not end one.
 const (
 	closing = "，。、；：？！）》」』】”’…"
 	opening = "（《「『【“‘"
 )
 
-// Pieces are the parts of a word between which a line may break: around each wide character, but not before what closes,
-// nor after what opens. A word without wide characters is one piece.
+// Pieces returns the parts of a word between which a line may break: around each wide character, but not before closing or after opening
+// punctuation. A word without wide characters is one piece.
 func Pieces(word string) []string {
 	var out []string
 	start := 0

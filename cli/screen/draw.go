@@ -8,13 +8,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// The least heights at which the head has all its lines, and at which it has one.
+// The minimum heights at which the head has all its lines, and at which it has one.
 const (
 	heightForAll = 14
 	heightForOne = 8
 )
 
-// headRoom is how many lines are above the title.
+// headRoom returns how many lines are above the title.
 func (s State) headRoom() int {
 	switch {
 	case s.height >= heightForAll:
@@ -25,13 +25,13 @@ func (s State) headRoom() int {
 	return 0
 }
 
-// room is how many lines a page has: all but the head, the title and the last line.
+// room returns how many lines a page has: all except the head, the title and the last line.
 func (s State) room() int { return max(1, s.height-s.headRoom()-2) }
 
-// tableRoom is how many lines the rows of a table have.
+// tableRoom returns how many lines the rows of a table have.
 func (s State) tableRoom() int { return max(1, s.room()-1) }
 
-// Lines are the lines of the screen, as many as it has, none wider than it is.
+// Lines returns the lines of the screen: as many as its height, none wider than its width.
 func (s State) Lines() []Line {
 	lines := s.headLines()[:s.headRoom()]
 	lines = append(lines, s.title())
@@ -76,7 +76,7 @@ func (s State) headLines() []Line {
 	return []Line{append(first, clock...), Read(gpus), text(s.hints().In(s.language), Style{Color: cyan})}
 }
 
-// title is the line above what is shown.
+// title returns the line above the content.
 func (s State) title() Line {
 	label := " " + s.titleText().In(s.language) + " "
 	const lead = 2
@@ -107,7 +107,7 @@ func (s State) tableLines() []Line {
 	return out
 }
 
-// note is what is said where no rows are.
+// note returns the text shown in place of rows.
 func (s State) note() string {
 	if len(s.table.Rows) > 0 {
 		return nothingHas(s.filter).In(s.language)
@@ -129,7 +129,7 @@ func (s State) pageLines() []Line {
 	return out
 }
 
-// lastLine is the prompt, or else what is wrong, or else what there is to say of the table.
+// lastLine returns the prompt, or else an error, or else a note about the table.
 func (s State) lastLine() Line {
 	switch {
 	case s.prompt.mark != "":
@@ -139,7 +139,7 @@ func (s State) lastLine() Line {
 			typed = append(typed, Span{"  " + strings.Join(views, " "), Style{Color: cyan}})
 		}
 		if over := typed.columns() - s.width; over > 0 && s.prompt.mark == "/" {
-			_, typed = typed.part(over) // the end is where one types
+			_, typed = typed.part(over) // the end is where the user types
 		}
 		return typed
 	case len(s.said) > 0:
@@ -152,5 +152,5 @@ func (s State) lastLine() Line {
 	return nil
 }
 
-// colored is the line in one colour.
+// colored returns the line in one colour.
 func (l Line) colored(color int) Line { return text(l.String(), Style{Color: color}) }

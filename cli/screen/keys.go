@@ -24,20 +24,20 @@ const (
 	KeyErase     = "ctrl-u"
 )
 
-// What a key asks of whoever reads the cluster.
+// Actions that a key requests from the caller.
 const (
 	Nothing = ""
-	// Quit ends it all.
+	// Quit ends the program.
 	Quit = "quit"
-	// Show reads what the screen shows now.
+	// Show reads what the screen now shows.
 	Show = "show"
-	// The pages: each is about the row of the action, but for Help.
+	// The pages: each is about the row of the action, except for Help.
 	Why      = "why"
 	Describe = "describe"
 	YAML     = "yaml"
 	Logs     = "logs"
 	Help     = "help"
-	// Again reads the page that is open again, and Close ends it.
+	// Again reads the open page again, and Close closes it.
 	Again = "again"
 	Close = "close"
 )
@@ -48,10 +48,10 @@ type Action struct {
 	Row Row
 }
 
-// digits go to the views.
+// digits select the views.
 const digits = "1234"
 
-// Key is the screen after a key, and what is to be done.
+// Key returns the screen after a key, and the action to perform.
 func (s State) Key(key string) (State, Action) {
 	s.said = nil
 	if key == KeyInterrupt {
@@ -75,7 +75,7 @@ func (s State) Key(key string) (State, Action) {
 	return s.settled(), do
 }
 
-// tableKey is a key while a view is shown.
+// tableKey handles a key while a view is shown.
 func (s State) tableKey(key string) (State, Action) {
 	switch key {
 	case ":", "/":
@@ -104,7 +104,7 @@ func (s State) tableKey(key string) (State, Action) {
 	return s, Action{}
 }
 
-// show turns to a view.
+// show switches to a view.
 func (s State) show(view string) (State, Action) {
 	s.view, s.table, s.filter, s.selected, s.top, s.marked = view, Table{}, "", 0, 0, Row{}
 	s.page = nil
@@ -113,7 +113,7 @@ func (s State) show(view string) (State, Action) {
 
 func (s State) aboutJobs() bool { return s.view == Jobs || s.view == Queue }
 
-// open asks for a page about what is selected.
+// open requests a page about the selected row.
 func (s State) open(what string) (State, Action) {
 	row, ok := s.Selected()
 	if !ok {
@@ -126,7 +126,7 @@ func (s State) open(what string) (State, Action) {
 	return s, Action{Do: what, Row: row}
 }
 
-// moved is the place that a key leads to from another.
+// moved returns the position after a movement key.
 func moved(key string, at, room, last int) int {
 	switch key {
 	case KeyUp, "k":
@@ -145,7 +145,7 @@ func moved(key string, at, room, last int) int {
 	return max(0, min(at, last))
 }
 
-// pageKey is a key while a page is open.
+// pageKey handles a key while a page is open.
 func (s State) pageKey(key string) (State, Action) {
 	page := *s.page
 	switch key {
@@ -179,20 +179,20 @@ func (s State) pageKey(key string) (State, Action) {
 	return s, Action{}
 }
 
-// prompt is what the user types into the last line.
+// prompt is the user's input in the last line.
 type prompt struct {
-	// mark is what it began with: ":" for a view, "/" for a filter, "" where there is no prompt.
+	// mark is its first character: ":" for a view, "/" for a filter, "" if there is no prompt.
 	mark, text string
-	// before is the filter that comes back when it is given up.
+	// before is the filter that is restored when the prompt is cancelled.
 	before string
-	// row is the one that was marked.
+	// row is the row that was marked.
 	row Row
 }
 
-// promptLimit is how much may be typed.
+// promptLimit is the maximum length of the input.
 const promptLimit = 200
 
-// typed is a key in the prompt.
+// typed handles a key in the prompt.
 func (s State) typed(key string) (State, Action) {
 	switch {
 	case key == KeyEnter:
@@ -225,7 +225,7 @@ func (s State) typed(key string) (State, Action) {
 	return s, Action{}
 }
 
-// filtered is the screen with another filter of what is in sight.
+// filtered returns the screen with another filter for the visible view or page.
 func (s State) filtered(filter string) State {
 	if s.prompt.mark != "/" {
 		return s
@@ -240,7 +240,7 @@ func (s State) filtered(filter string) State {
 	return s
 }
 
-// entered ends the prompt.
+// entered submits the prompt.
 func (s State) entered() (State, Action) {
 	mark, word := s.prompt.mark, strings.TrimSpace(s.prompt.text)
 	s.prompt = prompt{}
@@ -259,7 +259,7 @@ func (s State) entered() (State, Action) {
 	return s, Action{}
 }
 
-// named are the views whose names begin so.
+// named returns the views whose names begin with a word.
 func named(word string) []string {
 	var out []string
 	for _, view := range Views {

@@ -8,9 +8,9 @@ import (
 	"g8s.host/gpu-scheduler/cli/monospace"
 )
 
-// Style is how characters look. The zero value is how the terminal shows text by itself.
+// Style is the appearance of characters. The zero value is the terminal's default.
 type Style struct {
-	// Color is the number that selects a colour of the text on a terminal, 30 to 37 or 90 to 97; 0 is none.
+	// Color is the SGR number of the text colour, 30 to 37 or 90 to 97; 0 is none.
 	Color         int
 	Bold, Reverse bool
 }
@@ -31,7 +31,7 @@ type Span struct {
 // Line is a line of the screen.
 type Line []Span
 
-// String is the line without its styles.
+// String returns the line without its styles.
 func (l Line) String() string {
 	var out strings.Builder
 	for _, span := range l {
@@ -42,7 +42,7 @@ func (l Line) String() string {
 
 func (l Line) columns() int { return monospace.Columns(l.String()) }
 
-// cutSequence splits a text around the first sequence that selects how text looks.
+// cutSequence splits a text around the first SGR sequence.
 func cutSequence(text string) (before, parameters, after string, found bool) {
 	for from := 0; ; {
 		at := strings.Index(text[from:], "\x1b[")
@@ -59,7 +59,7 @@ func cutSequence(text string) (before, parameters, after string, found bool) {
 	}
 }
 
-// plain is a text without what selects how it looks.
+// plain returns a text without SGR sequences.
 func plain(text string) string {
 	before, _, rest, found := cutSequence(text)
 	if !found {
@@ -74,8 +74,7 @@ func plain(text string) string {
 	return out.String()
 }
 
-// Read turns text as terminals show it, of one line, into a line. Of what a terminal would obey only colours and bold are
-// left: programs print the rest, too.
+// Read parses one line of text with terminal sequences. It keeps only colours and bold, since the text may contain any output of programs.
 func Read(text string) Line {
 	var out Line
 	var style Style
@@ -90,7 +89,7 @@ func Read(text string) Line {
 	return out
 }
 
-// shown is what stands for a character: itself, unless a terminal would obey it.
+// shown returns the character to display: the character itself, unless a terminal would obey it.
 func shown(r rune) rune {
 	switch {
 	case r == '\t':
@@ -101,14 +100,14 @@ func shown(r rune) rune {
 	return r
 }
 
-// with is the style after a sequence.
+// with returns the style after a sequence.
 func (s Style) with(parameters string) Style {
 	numbers := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
 	if len(numbers) == 0 {
 		return Style{}
 	}
 	for _, number := range numbers {
-		n, _ := strconv.Atoi(number) // what is too large selects nothing
+		n, _ := strconv.Atoi(number) // an overflow selects nothing
 		switch {
 		case n == 0:
 			s = Style{}
@@ -125,7 +124,7 @@ func (s Style) with(parameters string) Style {
 	return s
 }
 
-// clean is the line without anything that a terminal would obey, whoever made it.
+// clean returns the line without characters that a terminal would obey.
 func (l Line) clean() Line {
 	out := make(Line, len(l))
 	for i, span := range l {
@@ -134,10 +133,10 @@ func (l Line) clean() Line {
 	return out
 }
 
-// text is a line of one style.
+// text returns a line of one style.
 func text(text string, style Style) Line { return Line{{Text: text, Style: style}} }
 
-// part splits a line after so many columns.
+// part splits a line after a number of columns.
 func (l Line) part(columns int) (head, tail Line) {
 	used := 0
 	for i, span := range l {
@@ -155,7 +154,7 @@ func (l Line) part(columns int) (head, tail Line) {
 	return l, nil
 }
 
-// cut shortens a line to a width, and says so.
+// cut truncates a line to a width, with an ellipsis.
 func (l Line) cut(width int) Line {
 	if l.columns() <= width {
 		return l
@@ -167,9 +166,9 @@ func (l Line) cut(width int) Line {
 	return head
 }
 
-// fold breaks a line into lines of a width, at least one: between words, where that leaves no line half empty.
+// fold wraps a line to a width, into at least one line: between words, unless that leaves a line half empty.
 func (l Line) fold(width int) []Line {
-	width = max(2, width) // the widest character takes two
+	width = max(2, width) // the widest character takes two columns
 	var out []Line
 	for {
 		head, tail := l.part(width)
@@ -185,7 +184,7 @@ func (l Line) fold(width int) []Line {
 	}
 }
 
-// reversed is the line as one that is selected, over the whole width.
+// reversed returns the line as selected, over the whole width.
 func (l Line) reversed(width int) Line {
 	out := make(Line, 0, len(l)+1)
 	for _, span := range append(l[:len(l):len(l)], Span{Text: strings.Repeat(" ", max(0, width-l.columns()))}) {
@@ -195,7 +194,7 @@ func (l Line) reversed(width int) Line {
 	return out
 }
 
-// bold is the line in bold.
+// bold returns the line in bold.
 func (l Line) bold() Line {
 	out := make(Line, 0, len(l))
 	for _, span := range l {

@@ -1,5 +1,4 @@
-// Package screen is the screen of gpuctl ui as a value: what is shown, what a key makes of it, and its lines. It knows
-// neither a terminal nor a cluster.
+// Package screen is the screen of gpuctl ui as a value: its content, how keys change it, and its lines. It knows neither a terminal nor a cluster.
 package screen
 
 import (
@@ -21,7 +20,7 @@ const (
 // Views are all views.
 var Views = []string{Jobs, Queue, Nodes, Pools}
 
-// Row is what stands in a line of a table. Its text may have more lines, which belong to it.
+// Row is a row of a table. Its text may have more than one line.
 type Row struct {
 	Kind, Namespace, Name string
 	Text                  string
@@ -35,18 +34,18 @@ func (r Row) is(other Row) bool {
 type Table struct {
 	Header string
 	Rows   []Row
-	// Note is what there is to say of the table, such as that it is empty.
+	// Note is a note about the table, such as that it is empty.
 	Note string
 }
 
-// Head is what is told above all views.
+// Head is the content above all views.
 type Head struct {
 	Context, Namespace string
-	// GPUs are those of the pools.
+	// GPUs summarizes the free GPUs of the pools.
 	GPUs string
-	// Read is when what is shown was true, zero while nothing was read.
+	// Read is when the content was last current, zero before the first read.
 	Read time.Time
-	// Trouble is why nothing newer was read, "" if nothing is in the way.
+	// Trouble is why nothing newer could be read, "" if there is no problem.
 	Trouble string
 }
 
@@ -54,14 +53,14 @@ type Head struct {
 type Page struct {
 	Title string
 	Lines []string
-	// Live says that the text grows. Its end is kept in sight, unless the user has gone up.
+	// Live says that the text grows. Its end stays in sight, unless the user has scrolled up.
 	Live bool
 
-	left   bool // the end
+	left   bool // the user has scrolled up from the end
 	filter string
-	// found are the numbers of the lines that the filter leaves.
+	// found are the indexes of the lines that match the filter.
 	found []int
-	// top is the first line in sight, of those that the filter leaves.
+	// top is the first visible line among those that match the filter.
 	top int
 }
 
@@ -74,63 +73,63 @@ type State struct {
 	all           bool
 	table         Table
 	filter        string
-	// shown are the rows that the filter leaves, of which selected is marked and top is the first in sight.
+	// shown are the rows that match the filter; selected is the index of the marked one, and top that of the first visible one.
 	shown         []Row
 	selected, top int
-	// marked is the row that stays so whatever comes before it. While none is shown it is the last that was.
+	// marked is the marked row, which stays marked when rows are inserted before it. While no row is shown, it is the last marked one.
 	marked Row
 	page   *Page
 	prompt prompt
-	// said answers the last key, where it could not be done.
+	// said is the answer to the last key, if it could not be executed.
 	said phrase.Text
 }
 
 // New returns a screen that shows jobs, of all namespaces or of one.
 func New(all bool) State { return State{view: Jobs, all: all} }
 
-// In is the screen with its own words in a language.
+// In returns the screen in a language.
 func (s State) In(language phrase.Language) State {
 	s.language = language
 	return s
 }
 
-// View is the view that is shown, or that a page is open above.
+// View returns the current view, also while a page is open above it.
 func (s State) View() string { return s.view }
 
-// All says that jobs of all namespaces are shown.
+// All reports whether jobs of all namespaces are shown.
 func (s State) All() bool { return s.all }
 
-// HasPage says that a page is open.
+// HasPage reports whether a page is open.
 func (s State) HasPage() bool { return s.page != nil }
 
-// Width is how many columns the screen has.
+// Width returns the width of the screen in columns.
 func (s State) Width() int { return s.width }
 
-// Resized is the screen on a terminal of another size.
+// Resized returns the screen with another size.
 func (s State) Resized(width, height int) State {
 	s.width, s.height = max(0, width), max(0, height)
 	return s.settled()
 }
 
-// WithHead is the screen with another head.
+// WithHead returns the screen with another head.
 func (s State) WithHead(head Head) State {
 	s.head = head
 	return s
 }
 
-// WithTable is the screen with what its view has become. What is selected stays so.
+// WithTable returns the screen with new content of its view. The selection is preserved.
 func (s State) WithTable(table Table) State {
 	s.table = table
 	return s.sifted()
 }
 
-// WithPage is the screen with a page open.
+// WithPage returns the screen with an open page.
 func (s State) WithPage(page Page) State {
 	s.page = &page
 	return s.settled()
 }
 
-// WithLines is the screen with what the text of its page has become.
+// WithLines returns the screen with new lines of its page.
 func (s State) WithLines(lines []string) State {
 	if s.page == nil {
 		return s
@@ -142,7 +141,7 @@ func (s State) WithLines(lines []string) State {
 	return s.settled()
 }
 
-// Selected is the row that is marked.
+// Selected returns the marked row.
 func (s State) Selected() (Row, bool) {
 	if s.selected >= len(s.shown) {
 		return Row{}, false
@@ -150,8 +149,8 @@ func (s State) Selected() (Row, bool) {
 	return s.shown[s.selected], true
 }
 
-// sifted is the screen with the rows that its filter leaves. Where the one that is marked is not among them, the next one is,
-// or that which took its place.
+// sifted returns the screen with the rows that match its filter. If the marked row is not among them, the next one is marked, or the one in its
+// position.
 func (s State) sifted() State {
 	has := containing(s.filter)
 	s.shown = make([]Row, 0, len(s.table.Rows))
@@ -166,7 +165,7 @@ func (s State) sifted() State {
 	return s.settled()
 }
 
-// settled is the screen with nothing marked or in sight that is not there.
+// settled returns the screen with selection and scroll position in range.
 func (s State) settled() State {
 	s.selected = max(0, min(s.selected, len(s.shown)-1))
 	if row, ok := s.Selected(); ok {
@@ -191,7 +190,7 @@ func (s State) settled() State {
 	return s
 }
 
-// heightOf is how many lines some rows take, up to one more than the screen has.
+// heightOf returns how many lines some rows take, at most one more than the screen has.
 func (s State) heightOf(first, last int) int {
 	height := 0
 	for i := first; i <= last && height <= s.height; i++ {
@@ -202,7 +201,7 @@ func (s State) heightOf(first, last int) int {
 
 func rowLines(row Row) []string { return strings.Split(strings.TrimSuffix(row.Text, "\n"), "\n") }
 
-// containing reports whether a text has what is looked for, whatever its case and colours.
+// containing returns a predicate for texts that contain the filter, ignoring case and colours.
 func containing(filter string) func(text string) bool {
 	if filter == "" {
 		return func(string) bool { return true }
@@ -211,7 +210,7 @@ func containing(filter string) func(text string) bool {
 	return func(text string) bool { return strings.Contains(strings.ToLower(plain(text)), filter) }
 }
 
-// find looks up the lines that the filter leaves.
+// find updates the lines that match the filter.
 func (p *Page) find() {
 	p.found = nil
 	if p.filter == "" {
@@ -225,7 +224,7 @@ func (p *Page) find() {
 	}
 }
 
-// sift has another filter, and keeps the line in sight that is the first there, or the next one that is left.
+// sift sets another filter. It keeps the first visible line in sight, or else the next matching one.
 func (p *Page) sift(filter string) {
 	first := p.top
 	if p.filter != "" && p.top < len(p.found) {
@@ -238,7 +237,7 @@ func (p *Page) sift(filter string) {
 	}
 }
 
-// count is how many lines the filter leaves, and line is one of those.
+// count returns the number of lines that match the filter; lineAt returns one of them.
 func (p *Page) count() int {
 	if p.filter == "" {
 		return len(p.Lines)
@@ -253,7 +252,7 @@ func (p *Page) line(i int) string {
 	return p.Lines[p.found[i]]
 }
 
-// lastTop is the first line in sight when the end of a page is.
+// lastTop returns the first visible line when the end of the page is in sight.
 func (s State) lastTop(page Page) int {
 	count := page.count()
 	at, room := count, s.room()
@@ -263,5 +262,5 @@ func (s State) lastTop(page Page) int {
 		}
 		at--
 	}
-	return max(0, min(at, count-1)) // of a line that is longer than the screen its beginning is seen
+	return max(0, min(at, count-1)) // of a line longer than the screen, its beginning is shown
 }

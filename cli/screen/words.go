@@ -6,7 +6,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// nameOf is what a view is called above it. Who types its name types that in English.
+// nameOf returns the title of a view. Users type view names in English.
 func nameOf(view string) phrase.Text {
 	switch view {
 	case Jobs:
@@ -19,7 +19,7 @@ func nameOf(view string) phrase.Text {
 	return phrase.Of("pools")
 }
 
-// clock says of when that is which is shown.
+// clock says when the content was read.
 func (h Head) clock() phrase.Text {
 	switch {
 	case h.Read.IsZero():
@@ -30,7 +30,7 @@ func (h Head) clock() phrase.Text {
 	return phrase.Of("read %s", h.Read.Format(time.TimeOnly))
 }
 
-// wrong says what is in the way, and of when the rest is.
+// wrong says what the problem is, and when the content was read.
 func (h Head) wrong() phrase.Text {
 	if h.Read.IsZero() {
 		return phrase.Quote(h.Trouble)
@@ -38,7 +38,7 @@ func (h Head) wrong() phrase.Text {
 	return phrase.Of("as of %s: %s", h.Read.Format(time.TimeOnly), h.Trouble)
 }
 
-// hints are the keys that do something here.
+// hints lists the keys that are available.
 func (s State) hints() phrase.Text {
 	switch {
 	case s.page != nil:
@@ -49,7 +49,7 @@ func (s State) hints() phrase.Text {
 	return phrase.Of("<1-4> views  <enter> describe  <y> yaml  </> filter  <?> help")
 }
 
-// titleText names what is shown.
+// titleText returns the title of the content.
 func (s State) titleText() phrase.Text {
 	var title phrase.Text
 	filter := s.filter

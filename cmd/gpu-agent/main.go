@@ -1,4 +1,4 @@
-// Command gpu-agent gives containers of a node the cards that gpu-scheduler chose for their pods.
+// Command gpu-agent gives containers of a node the GPUs that gpu-scheduler chose for their pods.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command gpu-controller looks after what the scheduler has placed: jobs that lost their place, and nodes that died.
+// Command gpu-controller handles events after placement: jobs that lost their place, and nodes that died.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command gpu-ledger writes down who holds which GPU from when to when, and answers questions about it.
+// Command gpu-ledger records the use of GPUs over time, and answers queries about it.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command gpu-probe runs in the containers of a sandbox's real node and says what they were given.
+// Command gpu-probe runs in the containers of a sandbox's real node and reports their devices.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command gpu-scheduler is kube-scheduler with our plugins: same flags, same configuration, same endpoints. What it
-// does beside is fence its leader, so that no other process can bind pods.
+// Command gpu-scheduler is kube-scheduler with our plugins: same flags, same configuration, same endpoints. In addition it fences its leader, so
+// that no other process can bind pods.
 package main
 
 import (

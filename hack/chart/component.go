@@ -10,14 +10,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// component is a part of the chart that is switched on or off as a whole.
+// component is a part of the chart that is enabled or disabled as a whole.
 type component struct {
-	// name is its template's, and folder its kustomization's.
+	// name is the name of its template, and folder that of its kustomization.
 	name, folder string
-	// enabled is the condition under which it is there.
+	// enabled is the condition under which it is included.
 	enabled string
-	// only are folders of whose objects it takes those that its own kustomization has, too; without are folders of whose
-	// objects it takes none. The kustomization of the scheduler includes those folders, and labels what is in them.
+	// only names a folder: the component includes only objects of that folder that are also in its own kustomization. Objects of the folders in
+	// without are excluded. The scheduler's kustomization includes those folders, and labels their objects.
 	only    string
 	without []string
 	// traced says that its program sends spans.
@@ -36,7 +36,7 @@ var components = []component{
 	{name: "monitoring", folder: "monitoring", enabled: ".Values.monitoring.enabled"},
 }
 
-// render returns the template of each component by its name. build is a kustomization's objects as YAML.
+// render returns the template of each component by name. build returns a kustomization's objects as YAML.
 func render(build func(folder string) ([]byte, error)) (map[string]string, error) {
 	built := map[string][]*yaml.Node{}
 	objects := func(folder string) ([]*yaml.Node, error) {
@@ -64,7 +64,7 @@ func render(build func(folder string) ([]byte, error)) (map[string]string, error
 	return templates, nil
 }
 
-// objects are those of the component, in the order of its kustomization.
+// objects returns the objects of the component, in the order of its kustomization.
 func (c component) objects(of func(folder string) ([]*yaml.Node, error)) ([]*yaml.Node, error) {
 	all, err := of(c.folder)
 	if err != nil {
@@ -95,12 +95,12 @@ func (c component) objects(of func(folder string) ([]*yaml.Node, error)) ([]*yam
 	return own, nil
 }
 
-// header tells a reader of the file not to edit it.
+// header tells readers not to edit the file.
 const header = `{{- /* Written by "make generate" from manifests/%s: edit that, or hack/chart for what may be set. */ -}}
 {{- if %s }}
 `
 
-// template is the component's text.
+// template returns the component's template.
 func (c component) template(objects []*yaml.Node) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, header, c.folder, c.enabled)
@@ -115,7 +115,7 @@ func (c component) template(objects []*yaml.Node) (string, error) {
 	return out.String(), nil
 }
 
-// object is one object's text, with places for what may be set.
+// object returns one object's text, with placeholders for values.
 func (c component) object(object *yaml.Node) (string, error) {
 	e := &edits{component: c, object: object}
 	e.all()
@@ -135,7 +135,7 @@ func (c component) object(object *yaml.Node) (string, error) {
 	return "---\n" + text, nil
 }
 
-// split reads the documents of a stream.
+// split parses the documents of a stream.
 func split(stream []byte) ([]*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(stream))
 	var objects []*yaml.Node
@@ -151,8 +151,8 @@ func split(stream []byte) ([]*yaml.Node, error) {
 	}
 }
 
-// identity tells the objects of a folder apart. Their namespace differs by who includes them: kustomize takes kinds that it does
-// not know, such as ValidatingAdmissionPolicy, for namespaced ones.
+// identity identifies an object within a folder. The namespace is not part of it, because it depends on the including kustomization: kustomize
+// treats unknown kinds, such as ValidatingAdmissionPolicy, as namespaced.
 func identity(object *yaml.Node) string {
 	return text(object, "kind") + " " + text(object, "metadata", "name")
 }

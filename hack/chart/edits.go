@@ -9,28 +9,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// edits puts what may be set into one object. A place is a marker while the object is YAML, and becomes an expression of a
-// template in its text.
+// edits puts template expressions for values into one object. A place is a marker while the object is YAML, and becomes an expression in its text.
 type edits struct {
 	component component
 	object    *yaml.Node
-	// condition is one under which the object is there, beside its component's; "" is none.
+	// condition is an additional condition for the object, besides its component's; "" is none.
 	condition string
 	places    []place
 }
 
-// place is where an expression goes: instead of a value, or of a whole line that holds a block.
+// place is the position of an expression: it replaces a value, or a whole line that contains a block.
 type place struct {
 	expression string
 	block      bool
 }
 
-// serverNamespace is where manifests/server puts all that it has.
+// serverNamespace is the namespace of manifests/server.
 const serverNamespace = "gpuctl-server"
 
-// kept are the objects that an uninstall leaves: what users made is in objects of these kinds, or is what an administrator
-// wrote. Without gpuctl-policy the policies refuse every pod, which is worse the later they go; in g8s-spot are the Secrets of
-// clouds, without which nobody can end a machine.
+// kept reports whether an uninstall leaves the object: objects of users belong to these kinds, or an administrator wrote it. Without gpuctl-policy
+// the policies refuse every pod, and the more so the later they are removed; g8s-spot contains the Secrets of clouds, without which machines cannot
+// be terminated.
 func (e *edits) kept() bool {
 	switch kind, name := text(e.object, "kind"), text(e.object, "metadata", "name"); kind {
 	case "CustomResourceDefinition":
@@ -70,13 +69,13 @@ func (e *edits) all() {
 	}
 }
 
-// monitor has what watches a component only where the component is, and by the names that a user gave to what it needs.
+// monitor includes the monitoring of a component only if the component is enabled, and uses the configured names.
 func (e *edits) monitor() {
 	for name, component := range map[string]string{
 		"gpu-scheduler": "scheduler", "gpu-controller": "controller", "gpu-agent": "agent", "gpuctl-server": "server", "gpu-ledger": "ledger",
 	} {
 		own := text(e.object, "metadata", "name")
-		if (own == name || own == name+"-metrics") && text(e.object, "kind") != "PrometheusRule" { // that one is for all
+		if (own == name || own == name+"-metrics") && text(e.object, "kind") != "PrometheusRule" { // the PrometheusRule covers all components
 			e.condition = ".Values." + component + ".enabled"
 		}
 	}
@@ -87,7 +86,7 @@ func (e *edits) monitor() {
 	})
 }
 
-// replace puts places where these texts are a whole value.
+// replace puts placeholders where these texts are a whole value.
 func (e *edits) replace(node *yaml.Node, texts map[string]string) {
 	for i, child := range node.Content {
 		if expression, found := texts[child.Value]; found && child.Kind == yaml.ScalarNode {
@@ -98,7 +97,7 @@ func (e *edits) replace(node *yaml.Node, texts map[string]string) {
 	}
 }
 
-// workload lets a user set where the pods run, how many there are, and what they run.
+// workload makes the placement, the number and the image of pods configurable.
 func (e *edits) workload(kind string) {
 	values := ".Values." + e.component.name
 	spec := field(e.object, "spec")
@@ -134,14 +133,14 @@ func (e *edits) workload(kind string) {
 	}
 }
 
-// tracing gives a program the file of templates/tracing.yaml, where there is one.
+// tracing mounts the file of templates/tracing.yaml, if there is one.
 func (e *edits) tracing(pod, container *yaml.Node) {
 	e.added(container, "args", "- --tracing-config-file=/etc/g8s-tracing/tracing.yaml")
 	e.added(container, "volumeMounts", "- mountPath: /etc/g8s-tracing\n  name: tracing\n  readOnly: true")
 	e.added(pod, "volumes", "- configMap:\n    name: {{ include \"g8s.tracingName\" $ }}\n  name: tracing")
 }
 
-// added appends lines to a list where spans are sent. The list may be missing.
+// added appends lines to a list if spans are sent. The list may be missing.
 func (e *edits) added(mapping *yaml.Node, list, lines string) {
 	const condition = "{{- if (.Values.tracing).endpoint }}\n%s\n{{- end }}"
 	if found := field(mapping, list); found != nil {
@@ -152,14 +151,13 @@ func (e *edits) added(mapping *yaml.Node, list, lines string) {
 	mapping.Content = append(mapping.Content, marker, scalar("x")) // a key needs a value; the whole line is replaced
 }
 
-// configName is the name of the scheduler's configuration: kustomize's, or one that changes with what the user wrote, so
-// that the pods are replaced.
+// configName is the name of the scheduler's configuration: kustomize's, or one that changes with the user's content, so that the pods are replaced.
 func configName(name string) string {
 	return fmt.Sprintf(`include "g8s.configName" (list %q .Values.scheduler.config)`, name)
 }
 
 const (
-	configPrefix = "gpu-scheduler-config-" // a hash follows
+	configPrefix = "gpu-scheduler-config-" // followed by a hash
 	policyName   = "gpu-scheduler-policy"
 )
 
@@ -170,7 +168,7 @@ func (e *edits) configVolume(volume *yaml.Node) {
 	}
 }
 
-// config has a user's own files in the place of those of manifests/scheduler.
+// config uses the user's own files in place of those of manifests/scheduler.
 func (e *edits) config() {
 	metadata, data := field(e.object, "metadata"), field(e.object, "data")
 	file := `default (.Files.Get "files/%s") .Values.scheduler.%s | toJson`
@@ -183,7 +181,7 @@ func (e *edits) config() {
 	}
 }
 
-// namespace puts the server into the user's namespace.
+// namespace puts the server into the configured namespace.
 func (e *edits) namespace(node *yaml.Node) {
 	if text(e.object, "kind") == "Namespace" {
 		set(field(e.object, "metadata"), "name", e.value(".Values.server.namespace"))
@@ -199,19 +197,19 @@ func (e *edits) namespace(node *yaml.Node) {
 	}
 }
 
-// with has a user's value in a field, which is absent where the value is empty.
+// with sets a field to a user's value; the field is absent if the value is empty.
 func (e *edits) with(mapping *yaml.Node, name, value string) {
 	remove(mapping, name)
 	marker := e.block(fmt.Sprintf("{{- with %s }}\n%s: {{- toYaml . | nindent NESTED }}\n{{- end }}", value, name))
 	mapping.Content = append(mapping.Content, marker, scalar("x"))
 }
 
-// value is a place for one value.
+// value is a placeholder for one value.
 func (e *edits) value(expression string) *yaml.Node {
 	return e.place(place{expression: "{{ " + expression + " }}"})
 }
 
-// block is a place for lines. INDENT in them is the column where they begin, NESTED the one below it.
+// block is a placeholder for lines. INDENT in them is the column where they begin, NESTED the next level.
 func (e *edits) block(lines string) *yaml.Node {
 	return e.place(place{expression: lines, block: true})
 }
@@ -223,8 +221,7 @@ func (e *edits) place(p place) *yaml.Node {
 
 var marker = regexp.MustCompile(`__place_(\d+)__`)
 
-// fill puts the expressions where their markers are, and fails when one has none. What looks like an expression already is
-// text.
+// fill replaces the markers by their expressions, and fails if a marker is missing. Text that already looks like an expression is escaped.
 func (e *edits) fill(encoded string) (string, error) {
 	var out []string
 	filled := 0
@@ -251,7 +248,7 @@ func (e *edits) fill(encoded string) (string, error) {
 	return strings.Join(out, "\n"), nil
 }
 
-// indented puts a block where the line of its marker is.
+// indented indents a block like the line of its marker.
 func indented(block, line string) []string {
 	indent := len(line) - len(strings.TrimLeft(line, " "))
 	sizes := strings.NewReplacer("INDENT", fmt.Sprint(indent), "NESTED", fmt.Sprint(indent+2))

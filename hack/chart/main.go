@@ -32,7 +32,7 @@ func write(kubectl, manifests string) error {
 	chart := filepath.Join(manifests, "chart")
 	for name, text := range templates {
 		if err := os.WriteFile(filepath.Join(chart, "templates", name+".yaml"), []byte(text), 0o644); err != nil {
-			return err // names the file
+			return err // the error names the file
 		}
 	}
 	for _, name := range configFiles {
@@ -41,7 +41,7 @@ func write(kubectl, manifests string) error {
 			err = os.WriteFile(filepath.Join(chart, "files", name), data, 0o644)
 		}
 		if err != nil {
-			return err // names the file
+			return err // the error names the file
 		}
 	}
 	return nil

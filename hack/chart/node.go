@@ -2,7 +2,7 @@ package main
 
 import "go.yaml.in/yaml/v3"
 
-// field is the value of a mapping's key, nil where it has none.
+// field returns the value of a mapping's key, nil if it is missing.
 func field(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {
 		return nil
@@ -15,7 +15,7 @@ func field(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// text is a value below a mapping, "" where there is none.
+// text returns a value below a mapping, "" if it is missing.
 func text(mapping *yaml.Node, path ...string) string {
 	for _, key := range path {
 		mapping = field(mapping, key)
@@ -33,7 +33,7 @@ func items(sequence *yaml.Node) []*yaml.Node {
 	return sequence.Content
 }
 
-// set gives a mapping's key a value, at its place or else at the end.
+// set sets the value of a mapping's key, in place or else at the end.
 func set(mapping *yaml.Node, key string, value *yaml.Node) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {

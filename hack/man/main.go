@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// shells are what each shell completes gpuctl by, as gpuctl completion prints it, and the name that it looks for.
+// shells maps each shell to the file name that it expects for the completion script that gpuctl completion prints.
 var shells = map[string]string{"bash": "gpuctl.bash", "zsh": "_gpuctl", "fish": "gpuctl.fish", "powershell": "gpuctl.ps1"}
 
 func write(out, date, version string) error {
@@ -42,7 +42,7 @@ func write(out, date, version string) error {
 	pages, scripts := filepath.Join(out, "man1"), filepath.Join(out, "completions")
 	for _, folder := range []string{pages, scripts} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return err // names the folder
+			return err // the error names the folder
 		}
 	}
 	command := cli.Command(cli.IOStreams{})
@@ -59,13 +59,13 @@ func write(out, date, version string) error {
 			return fmt.Errorf("completion for %s: %w", shell, err)
 		}
 		if err := os.WriteFile(filepath.Join(scripts, file), script.Bytes(), 0o644); err != nil {
-			return err // names the file
+			return err // the error names the file
 		}
 	}
 	return nil
 }
 
-// quiet leaves out the date on which the pages are written: that of the release is on them.
+// quiet omits the generation date: the pages have the date of the release.
 func quiet(command *cobra.Command) {
 	command.DisableAutoGenTag = true
 	for _, sub := range command.Commands() {

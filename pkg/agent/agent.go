@@ -1,5 +1,5 @@
-// Package agent is the node's side of the scheduler: it tells which cards there are and how they are, and sees to it that
-// each container gets the cards that the scheduler chose for its pod, or does not start.
+// Package agent is the node's side of the scheduler. It reports the GPUs of the node and their health, and ensures that each container gets the GPUs
+// that the scheduler chose for its pod, or does not start.
 package agent
 
 import (
@@ -24,10 +24,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/runtime"
 )
 
-// sweep is how often specs of pods that have ended are removed.
+// sweep is the interval at which specs of ended pods are removed.
 const sweep = 10 * time.Second
 
-// MaxSlotsPerCard bounds [Options.SlotsPerCard]: kubelet keeps a device for each slot.
+// MaxSlotsPerCard bounds [Options.SlotsPerGPU]: kubelet keeps a device for each slot.
 const MaxSlotsPerCard = 256
 
 // Options are what an agent is started with.
@@ -40,26 +40,26 @@ type Options struct {
 	// RuntimeEndpoint is the runtime's socket, unix:///run/containerd/containerd.sock.
 	RuntimeEndpoint string
 	Library         hardware.Library
-	// SlotsPerCard is how many containers can share a card at the most, on nodes that share.
+	// SlotsPerCard is the maximum number of containers that share a GPU, on nodes with sharing.
 	SlotsPerCard int
 	Unassigned   binding.Policy
-	// MPS is what keeps containers to their shares, where the node has it.
+	// MPS enforces the shares of containers, if the node has it.
 	MPS MPS
-	// Overruns is what becomes of pods that use more of a card than their share.
+	// Overruns is the policy for pods that use more of a GPU than their share.
 	Overruns OverrunPolicy
-	// HealthyAfter is how long a card must be well before it is given out again.
+	// HealthyAfter is how long a GPU must be healthy before it is allocated again.
 	HealthyAfter time.Duration
-	// PodResourcesSocket is where kubelet's PodResources are served with cards in the place of slots, "" for nowhere.
+	// PodResourcesSocket is where kubelet's PodResources are served with GPUs in the place of slots, "" for nowhere.
 	PodResourcesSocket string
 	// MetricsAddress is where /metrics and /healthz are served, "" for nowhere.
 	MetricsAddress string
-	// InterruptionURL is where the cloud of this machine says when it takes the machine back, "" for nowhere.
+	// InterruptionURL is where the machine's cloud announces that it takes the machine back, "" for none.
 	InterruptionURL string
 	Log             *slog.Logger
 }
 
-// Run is the agent. It ends when ctx does, or with the error of what it cannot do without. That it lives is told from the beginning, also
-// while it waits for another agent to end.
+// Run is the agent. It ends when ctx does, or with the error of something that it requires. It reports liveness from the beginning, also while it
+// waits for another agent to end.
 func Run(ctx context.Context, config *rest.Config, o *Options) error {
 	metrics := NewMetrics()
 	group, ctx := errgroup.WithContext(ctx)
@@ -68,7 +68,7 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 	return group.Wait()
 }
 
-// serve is the agent once no other runs on the node.
+// serve runs the agent once no other one runs on the node.
 func serve(ctx context.Context, config *rest.Config, o *Options, metrics *Metrics) error {
 	for _, dir := range []string{o.CDIDir, filepath.Join(o.KubeletDir, "device-plugins")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -107,7 +107,7 @@ type agent struct {
 	events    record.EventBroadcaster
 	// resources is nil where they are not served.
 	resources *kubelet.PodResources
-	// herald is nil where there is no cloud to ask.
+	// herald is nil if there is no cloud to poll.
 	herald *herald
 }
 

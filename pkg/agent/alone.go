@@ -13,18 +13,18 @@ import (
 // lockFile is beside the CDI specs, which two agents must not write at once. The runtime does not read it.
 const lockFile = ".g8s.host-agent.lock"
 
-// lockWatch is how often it is looked whether the lock is still the one that others find.
+// lockWatch is the interval at which the lock is compared with the file that other agents find.
 const lockWatch = 5 * time.Second
 
 // lock keeps other agents out.
 type lock struct {
 	file *os.File
-	// root is what was mounted where the file lies when it was locked.
+	// root is the mount of the file's folder when it was locked.
 	root string
 }
 
-// alone waits until no other agent runs on the node, such as the one that this one replaces. The kernel gives the lock back
-// when the process ends, however it ends.
+// alone waits until no other agent runs on the node, such as the one that this one replaces. The kernel releases the lock when the process ends, in
+// whatever way.
 func alone(ctx context.Context, dir string, log *slog.Logger) (*lock, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -61,9 +61,8 @@ func lockOn(file *os.File) (*lock, error) {
 
 func (l *lock) release() { _ = l.file.Close() }
 
-// watch returns an error when the lock keeps nobody out any more, as somebody has emptied, replaced or moved the folder: the specs of
-// containers that run are gone with it, and what is written may be where no runtime looks. The next agent begins with what is
-// there.
+// watch returns an error when the lock no longer excludes other agents because the folder was emptied, replaced or moved. The specs of running
+// containers are then gone, and new specs may be where no runtime looks. The next agent starts with what is there.
 func (l *lock) watch(ctx context.Context) error {
 	for {
 		select {

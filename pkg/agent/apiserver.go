@@ -42,7 +42,7 @@ func (a *apiServer) node(name string) cache.ListerWatcher {
 	return cache.NewListWatchFromClient(a.rest, "nodes", metav1.NamespaceAll, fields.OneTermEqualSelector(metav1.ObjectNameField, name))
 }
 
-// readNode returns a node as it is committed, nil where there is none. Who may list and watch nodes needs no more rights for it.
+// readNode returns a node in its committed state, nil if there is none. The right to list and watch nodes is sufficient.
 func (a *apiServer) readNode(ctx context.Context, name string) (*corev1.Node, error) {
 	var nodes corev1.NodeList
 	options := &metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
@@ -65,12 +65,12 @@ func (a *apiServer) Create(event *corev1.Event) (*corev1.Event, error) {
 	return a.event(a.rest.Post().Body(event), event)
 }
 
-// Update is asked for by nobody: events are patched.
+// Update is never called: events are patched.
 func (a *apiServer) Update(event *corev1.Event) (*corev1.Event, error) {
 	return a.event(a.rest.Put().Name(event.Name).Body(event), event)
 }
 
-// Patch counts an event that has happened again.
+// Patch counts a repeated event.
 func (a *apiServer) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
 	return a.event(a.rest.Patch(types.StrategicMergePatchType).Name(event.Name).Body(data), event)
 }

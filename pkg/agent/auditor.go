@@ -13,15 +13,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 )
 
-// auditEvery is how often what kubelet says is compared with what was recorded.
+// auditEvery is the interval at which kubelet's data is compared with the records.
 const auditEvery = 10 * time.Second
 
-// lister is kubelet's word on who has which slots.
+// lister lists the slots that kubelet reports for pods.
 type lister interface {
 	List(ctx context.Context, pods []types.NamespacedName, resources []string) ([]audit.Listed, error)
 }
 
-// auditor tells of differences between kubelet and the agent's records. It changes nothing: what holds is what was written.
+// auditor reports differences between kubelet and the agent's records. It changes nothing: the records are authoritative.
 type auditor struct {
 	starter *Starter
 	kubelet lister
@@ -29,7 +29,7 @@ type auditor struct {
 	metrics *Metrics
 	log     *slog.Logger
 
-	// before is what differed when last looked, told what was told of.
+	// before is what differed in the last comparison, told what was already reported.
 	before, told []audit.Difference
 }
 
@@ -46,7 +46,7 @@ func (a *auditor) run(ctx context.Context) error {
 	}
 }
 
-// look compares once. What it could not find out leaves what was known.
+// look compares once. Data that it could not read keeps its previous value.
 func (a *auditor) look(ctx context.Context) error {
 	view, _ := a.starter.Cards.Now()
 	situation, err := a.starter.look(ctx)
@@ -73,7 +73,7 @@ func (a *auditor) look(ctx context.Context) error {
 	return nil
 }
 
-// concerned are the pods that hold devices or are to: by the scheduler, by kubelet's checkpoint or by the records.
+// concerned returns the pods that hold or are assigned devices: by the scheduler, by kubelet's checkpoint or by the records.
 func concerned(s *binding.Situation) []types.NamespacedName {
 	held := map[types.UID]bool{}
 	for i := range s.Claims {

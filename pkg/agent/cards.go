@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// poll is how often the driver is asked for all cards.
+	// poll is the interval at which the driver is queried for all GPUs.
 	poll = time.Second
-	// driverPatience is how long the driver may fail, or not answer, before all cards are taken for lost.
+	// driverPatience is how long the driver may fail, or not answer, before all GPUs count as lost.
 	driverPatience = 10 * time.Second
-	// driverGone is how long it may fail before the agent ends: the driver's library is loaded once, and one that was installed
-	// since serves another process alone.
+	// driverGone is how long it may fail before the agent ends: the driver's library is loaded once, and a newly installed one works only in another
+	// process.
 	driverGone = time.Minute
 	// retry is how long to wait after the driver failed to report events.
 	retry = time.Second
 )
 
-// Cards keeps a [View] of the node's cards up to date. It is safe for concurrent use.
+// Cards keeps a [View] of the node's GPUs up to date. It is safe for concurrent use.
 type Cards struct {
 	library hardware.Library
 	faults  faultFile
@@ -42,7 +42,7 @@ type Cards struct {
 	changed chan struct{}
 }
 
-// newCards returns the cards of a library, none before Run. Those that a process before found broken are broken still.
+// newCards returns a monitor of a library, empty before Run. GPUs that a previous process found broken are still broken.
 func newCards(o *Options, metrics *Metrics) *Cards {
 	c := &Cards{
 		library: o.Library, faults: faultsIn(o.CDIDir), metrics: metrics, log: o.Log,
@@ -57,19 +57,19 @@ func newCards(o *Options, metrics *Metrics) *Cards {
 	return c
 }
 
-// answer is what the driver said of all cards.
+// answer is the driver's answer about all GPUs.
 type answer struct {
 	fleet hardware.Fleet
 	err   error
 }
 
-// Run asks the driver until ctx ends. One that fails for a moment leaves the view as it is. It returns an error when the driver
-// has failed for so long that another process has to ask.
+// Run queries the driver until ctx ends. A short failure leaves the view as it is. It returns an error when the driver has failed for so long that a
+// new process is needed.
 func (c *Cards) Run(ctx context.Context) error {
 	go c.listen(ctx)
 	answers := make(chan answer)
 	go c.ask(ctx, answers)
-	answered := time.Now() // when it last said how the cards are
+	answered := time.Now() // when it last reported the state of the GPUs
 	for heard := answered; ; {
 		var err error
 		select {
@@ -83,7 +83,7 @@ func (c *Cards) Run(ctx context.Context) error {
 				continue
 			}
 		case <-time.After(max(driverPatience-time.Since(heard), 0) + poll):
-			err = errSilent // a call of a driver that hangs does not come back
+			err = errSilent // a call into a hanging driver never returns
 		}
 		if c.failed(err, time.Now(), answered); !errors.Is(err, errSilent) && time.Since(answered) > driverGone {
 			return fmt.Errorf("the driver has failed for %s: %w", driverGone, err)
@@ -91,7 +91,7 @@ func (c *Cards) Run(ctx context.Context) error {
 	}
 }
 
-// errSilent is the failure of a driver that has been asked and has not answered.
+// errSilent is the failure of a driver that does not answer.
 var errSilent = errors.New("the driver does not answer")
 
 // ask asks the driver again and again.
@@ -111,7 +111,7 @@ func (c *Cards) ask(ctx context.Context, answers chan<- answer) {
 	}
 }
 
-// failed takes note that the driver does not answer, since some time.
+// failed records that the driver has not answered since some time.
 func (c *Cards) failed(err error, now, since time.Time) {
 	c.metrics.libraryErrors.Inc()
 	c.log.Warn("Reading the cards", "error", err)
@@ -149,7 +149,7 @@ func (c *Cards) event(event hardware.Event, now time.Time) {
 	c.refresh(func(*View) {})
 }
 
-// observe takes over what the driver said. A card that it has named before and names no more is lost.
+// observe adopts the driver's answer. A GPU that the driver listed before and no longer lists is lost.
 func (c *Cards) observe(fleet hardware.Fleet, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,14 +158,14 @@ func (c *Cards) observe(fleet hardware.Fleet, now time.Time) {
 	c.refresh(func(view *View) { view.Fleet, view.Known = fleet, true })
 }
 
-// withLost returns the cards with those of before that are missing.
+// withLost returns the GPUs, with missing ones added as lost.
 func withLost(now, before []hardware.Card) []hardware.Card {
 	known, indices := map[string]bool{}, map[int]bool{}
 	for i := range now {
 		known[now[i].UUID], indices[now[i].Index] = true, true
 	}
 	for i := range before {
-		// Where another card has taken its number, it has been exchanged.
+		// If another GPU has its number now, it has been replaced.
 		if card := before[i]; !known[card.UUID] && !indices[card.Index] {
 			card.Signs = hardware.Signs{Lost: true}
 			now = append(now, card)
@@ -174,14 +174,14 @@ func withLost(now, before []hardware.Card) []hardware.Card {
 	return byIndex(now)
 }
 
-// Share says how many slots each card has for those who share it, 0 for none.
+// Share sets the number of slots for sharing on each GPU, 0 for none.
 func (c *Cards) Share(slotsPerCard int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refresh(func(view *View) { view.SlotsPerCard = slotsPerCard })
 }
 
-// refresh makes the view again. The caller holds the lock.
+// refresh rebuilds the view. The caller holds the lock.
 func (c *Cards) refresh(change func(*View)) {
 	next := c.view
 	change(&next)
@@ -216,12 +216,12 @@ func (c *Cards) save() {
 	c.saved = faults
 }
 
-// Now returns the view, and a channel that is closed when there is another. The view must not be changed.
+// Now returns the view, and a channel that is closed when it changes. The view must not be changed.
 func (c *Cards) Now() (View, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.view, c.changed
 }
 
-// Edits returns what makes cards usable in a container.
+// Edits returns what makes GPUs usable in a container.
 func (c *Cards) Edits(uuids []string) (specs.ContainerEdits, error) { return c.library.Edits(uuids) }

@@ -10,16 +10,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Description is what an agent that starts now would write on its node.
+// Description is what a new agent would write on its node.
 type Description struct {
 	Inventory gpu.Inventory
 	// Labels are those of a node that has none.
 	Labels map[string]string
-	// Health is by UUID of the card.
+	// Health is by UUID of the GPU.
 	Health map[string]string
 }
 
-// Describe returns what an agent would write that has seen these cards once, and nothing before.
+// Describe returns what a new agent would write after reading these GPUs once.
 func Describe(fleet hardware.Fleet) Description {
 	tracker := health.NewTracker(0)
 	tracker.Observe(fleet.Cards, time.Now())

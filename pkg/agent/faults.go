@@ -17,13 +17,13 @@ const (
 	bootIDFile = "/proc/sys/kernel/random/boot_id"
 )
 
-// faultFile keeps the lasting faults of cards while no agent runs: the restart of an agent mends no card. That of the
-// machine does, or the fault shows again. Whoever has mended a card otherwise removes the file, and restarts the agent.
+// faultFile keeps the lasting faults of GPUs while no agent runs, since restarting the agent repairs no GPU. Restarting the machine does, or the
+// fault shows again. To clear a fault repaired otherwise, remove the file and restart the agent.
 type faultFile struct{ path, bootID string }
 
 type faultsJSON struct {
 	BootID string `json:"bootID"`
-	// Faults are the words for what is wrong, by UUID of the card.
+	// Faults are the words for what is wrong, by UUID of the GPU.
 	Faults map[string][]string `json:"faults"`
 }
 

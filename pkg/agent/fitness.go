@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// check is how often the runtime is asked whether it can give out cards.
+// check is the interval at which the runtime is asked whether it supports CDI devices.
 const check = 10 * time.Second
 
-// Fitness is whether the node can give containers what the agent says. Where it cannot, the agent offers nothing: a runtime
-// that ignores CDI devices would start containers without cards.
+// Fitness is whether containers on the node can get the GPUs that the agent assigns. If not, the agent offers none: a runtime that ignores CDI
+// devices would start containers without GPUs.
 type Fitness struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	// known tells that the runtime has been asked.
+	// known is true once the runtime has been queried.
 	known                bool
 	ofRuntime, ofKubelet string
 	changed              chan struct{}
@@ -61,7 +61,7 @@ func (f *Fitness) set(change func()) {
 	f.changed = make(chan struct{})
 }
 
-// reason is why the node cannot give out cards. The caller holds the lock.
+// reason is why the node cannot allocate GPUs. The caller holds the lock.
 func (f *Fitness) reason() string {
 	switch {
 	case f.ofRuntime != "":
@@ -72,8 +72,8 @@ func (f *Fitness) reason() string {
 	return ""
 }
 
-// Now returns why the node cannot give out cards, "" when it can, and a channel that is closed when that has changed. known
-// is false as long as the runtime has not answered.
+// Now returns why the node cannot allocate GPUs, "" if it can, and a channel that is closed when that changes. known is false until the runtime has
+// answered.
 func (f *Fitness) Now() (unfit string, known bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,26 +18,25 @@ import (
 )
 
 const (
-	// askEvery is how often the machine's cloud is asked whether it takes the machine back, and askTimeout how long that may take.
+	// askEvery is the interval at which the machine's cloud is polled for an interruption, and cloudTimeout how long that may take.
 	askEvery   = 5 * time.Second
 	askTimeout = 3 * time.Second
-	// mostSaid is more than any time is written with.
+	// mostSaid is longer than any format of a time.
 	mostSaid = 64
-	// farthest is how long from now an end is believed: notices are of minutes, and what is told moves all jobs away. One that has
-	// passed is of another machine, or of another day, but for as much as clocks differ.
+	// farthest is the longest time until an interruption that is believed: notices come minutes ahead, and reporting one moves all jobs away. A time
+	// in the past, beyond the clock skew, belongs to another machine or another day.
 	farthest = time.Hour
 	skew     = time.Minute
-	// repeatEvery is how often a word that stands is written: a node that was registered again has lost it.
+	// repeatEvery is the interval at which a valid announcement is rewritten: a node that was registered again has lost it.
 	repeatEvery = time.Minute
-	// withdrawn is how often in a row the cloud has to say nothing until its word is taken from the node.
+	// withdrawn is how many times in a row the cloud must announce nothing before the announcement is removed from the node.
 	withdrawn = 12
 )
 
-// beijing is the zone of times that say none: Tencent Cloud's.
+// beijing is the time zone of times without one: Tencent Cloud's.
 var beijing = time.FixedZone("UTC+8", 8*60*60)
 
-// herald asks the cloud of this machine when it takes the machine back, and writes it on the node, from where gpu-controller moves the
-// jobs away: docs/spot.md.
+// herald polls the cloud of this machine for an interruption, and writes it on the node, from where gpu-controller moves the jobs away: docs/spot.md.
 type herald struct {
 	url   string
 	log   *slog.Logger
@@ -45,14 +44,14 @@ type herald struct {
 	write func(ctx context.Context, kind types.PatchType, patch []byte) error
 
 	http *http.Client
-	// heard is what the cloud said last, written what stands on the node, complained what was logged last.
+	// heard is the last announcement, written what the node's annotation has, complained the last logged error.
 	heard, written, complained string
-	// wrote is when it was written, silent how often in a row nothing was said since.
+	// wrote is when it was written, silent how many times in a row nothing was announced since.
 	wrote  time.Time
 	silent int
 }
 
-// newHerald is nil where there is no cloud to ask.
+// newHerald returns nil if there is no cloud to poll.
 func newHerald(o *Options, client *apiServer) *herald {
 	if o.InterruptionURL == "" {
 		return nil
@@ -65,7 +64,7 @@ func newHerald(o *Options, client *apiServer) *herald {
 	}
 }
 
-// metadataClient asks on this machine: by no proxy, and nowhere an answer sends it.
+// metadataClient only connects to this machine's metadata service: without a proxy, and without following redirects.
 func metadataClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
@@ -89,8 +88,8 @@ func (h *herald) run(ctx context.Context) error {
 	}
 }
 
-// ask asks once, and writes what was said twice in a row. What stands on the node is written again from time to time, and taken
-// from it when the cloud says nothing any more.
+// ask polls once, and writes what was announced twice in a row. It rewrites the annotation from time to time, and removes it when the cloud announces
+// nothing any longer.
 func (h *herald) ask(ctx context.Context) error {
 	text, err := h.listen(ctx)
 	before := h.heard
@@ -109,7 +108,7 @@ func (h *herald) ask(ctx context.Context) error {
 	return h.note(ctx, text)
 }
 
-// listen returns what the cloud says as it is written on nodes, "" where it takes nothing back.
+// listen returns the announcement in the form that is written on nodes, "" if there is none.
 func (h *herald) listen(ctx context.Context) (string, error) {
 	said, err := h.read(ctx)
 	if err != nil || said == "" {
@@ -137,8 +136,8 @@ func (h *herald) note(ctx context.Context, text string) error {
 	return nil
 }
 
-// withdraw takes from the node what this program wrote, once the cloud has said nothing for long enough. What another has written
-// there since is left alone.
+// withdraw removes the agent's annotation from the node once the cloud has announced nothing for long enough. It does not touch a value written by
+// another client since.
 func (h *herald) withdraw(ctx context.Context) error {
 	if h.silent++; h.written == "" || h.silent < withdrawn {
 		return nil
@@ -148,7 +147,7 @@ func (h *herald) withdraw(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encoding that the machine is not taken back: %w", err)
 	}
-	// The test fails where it is not there any more, or says something else.
+	// The test fails if the annotation is gone or has another value.
 	if err := h.write(ctx, types.JSONPatchType, patch); err != nil && !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing that the machine is not taken back: %w", err)
 	}
@@ -157,7 +156,7 @@ func (h *herald) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// read returns what the cloud says, "" where it takes nothing back.
+// read returns the cloud's announcement, "" if there is none.
 func (h *herald) read(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
 	if err != nil {
@@ -185,7 +184,7 @@ func (h *herald) read(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(body)), nil
 }
 
-// endOf is when a machine is taken back of which its cloud says so: a time in RFC 3339, or as Tencent Cloud writes it.
+// endOf parses the time at which a machine is taken back: RFC 3339, or Tencent Cloud's format.
 func endOf(said string, now time.Time) (time.Time, error) {
 	end, err := time.Parse(time.RFC3339, said)
 	if err != nil {

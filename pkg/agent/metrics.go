@@ -18,8 +18,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu/fault"
 )
 
-// Metrics count what the agent does. No label has a value that users choose, but for those of pods that hold devices now:
-// there are no more of them than the node has devices and shares.
+// Metrics count what the agent does. No label has a value that users choose, except those of pods that currently hold devices. There are no more of
+// them than the node has devices and shares.
 type Metrics struct {
 	registry      *prometheus.Registry
 	startSeconds  *prometheus.HistogramVec
@@ -36,11 +36,11 @@ type Metrics struct {
 	podDevices    *prometheus.GaugeVec
 	podMemory     *prometheus.GaugeVec
 
-	// What the gauges of pods say now. They are the watcher's alone.
+	// The current values of the gauges of pods. Only the watcher uses them.
 	lastHeld, lastDevices, lastMemory series
 }
 
-// startBuckets end at how long a start is waited for.
+// startBuckets end at the maximum wait for a start.
 var startBuckets = []float64{.002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 25}
 
 // NewMetrics returns metrics that all begin at 0.
@@ -87,7 +87,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// started takes note of a call of PreStartContainer.
+// started records a call of PreStartContainer.
 func (m *Metrics) started(took time.Duration, refusal *binding.Refusal) {
 	if refusal == nil {
 		m.startSeconds.WithLabelValues("bound").Observe(took.Seconds())
@@ -106,7 +106,7 @@ func (m *Metrics) health(view *View) {
 	m.cards.WithLabelValues("sick").Set(float64(counts[false]))
 }
 
-// holds takes note of what containers hold.
+// holds records what containers hold.
 func (m *Metrics) holds(records []binding.Record) {
 	held, devices := series{}, series{}
 	for i := range records {
@@ -125,14 +125,14 @@ type key struct {
 	card string
 }
 
-// use takes note of what the processes of pods have of the devices that their pods hold. A pod that has none has 0.
+// use records how much of their devices the processes of pods use. A pod without processes has 0.
 func (m *Metrics) use(records []binding.Record, uses []shares.Use) {
 	memory, told := series{}, map[key]bool{}
 	for i := range records {
 		record := &records[i]
 		for _, uuid := range record.UUIDs() {
 			if told[key{record.Pod, uuid}] {
-				continue // by another container of the pod
+				continue // counted for another container of the pod
 			}
 			told[key{record.Pod, uuid}] = true
 			var sum int64
@@ -147,7 +147,7 @@ func (m *Metrics) use(records []binding.Record, uses []shares.Use) {
 	m.lastMemory = memory.replace(m.podMemory, m.lastMemory)
 }
 
-// differ takes note of what kubelet and the records do not agree on.
+// differ records the differences between kubelet and the records.
 func (m *Metrics) differ(differences []audit.Difference) {
 	for _, kind := range audit.Kinds {
 		count := 0

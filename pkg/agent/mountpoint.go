@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mountOf returns which folder of its file system is mounted where a file lies, as the kernel says it now. In a container the folder
-// of specs is mounted by itself: it is there whatever the host has renamed it to, and its path in the container stays the same.
+// mountOf returns which folder of its file system is mounted where a file lies, according to the kernel. In a container the folder of specs is a
+// mount of its own: it stays there when the host renames the folder, and its path in the container stays the same.
 func mountOf(file *os.File) (string, error) {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", file.Fd()))
 	if err != nil {

@@ -12,17 +12,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 )
 
-// MPS is NVIDIA's Multi-Process Service on the node: its control daemon keeps each program to the memory that it is told.
+// MPS is NVIDIA's Multi-Process Service on the node. Its control daemon limits each program to a given amount of memory.
 type MPS struct {
 	// Folder has the daemon's pipes in pipe and its shared memory in shm. "" is no daemon.
 	Folder string
 }
 
-// clientPipes is where programs look for the daemon when nobody tells them.
+// clientPipes is where programs look for the daemon by default.
 const clientPipes = "/tmp/nvidia-mps"
 
-// extend adds to edits what keeps a container to its share of cards. A daemon that does not run is an error: without it
-// the container would have as much as it takes.
+// extend adds to edits what limits a container to its share of GPUs. A stopped daemon is an error: without it the container would have no limit.
 func (m MPS) extend(edits *specs.ContainerEdits, record *binding.Record) error {
 	if m.Folder == "" || record.Devices[0].MemoryMiB == 0 {
 		return nil
@@ -37,7 +36,7 @@ func (m MPS) extend(edits *specs.ContainerEdits, record *binding.Record) error {
 	}
 	edits.Env = append(edits.Env,
 		"CUDA_MPS_PIPE_DIRECTORY="+clientPipes,
-		// The daemon sees all cards of the node, so the program is told which are its own, and the limits are by that order.
+		// The daemon sees all GPUs of the node, so the program gets the list of its own, and the limits follow that order.
 		"CUDA_VISIBLE_DEVICES="+strings.Join(record.UUIDs(), ","),
 		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="+strings.Join(limits, ","),
 	)

@@ -21,14 +21,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
-// oldestKubelet is the first one that passes CDI devices of device plugins on to the runtime by default and for good.
+// oldestKubelet is the first version that always passes CDI devices of device plugins on to the runtime.
 var oldestKubelet = version.MustParseGeneric("1.31.0")
 
-// heartbeat is how often the conditions are written that stay as they are, for gpu-controller to know that an agent looks still: kubelet's
-// are written as often.
+// heartbeat is the interval at which unchanged conditions are written, so that gpu-controller knows that an agent is still running: kubelet's are
+// written as often.
 const heartbeat = 5 * time.Minute
 
-// unfitKubelet returns why a node's kubelet cannot give containers what the agent says, "" when it can.
+// unfitKubelet returns why a node's kubelet cannot give containers their assigned GPUs, "" if it can.
 func unfitKubelet(node *corev1.Node) string {
 	text := node.Status.NodeInfo.KubeletVersion
 	if have, err := version.ParseGeneric(text); err != nil || have.AtLeast(oldestKubelet) {
@@ -37,20 +37,19 @@ func unfitKubelet(node *corev1.Node) string {
 	return fmt.Sprintf("kubelet %s does not pass CDI devices of device plugins on: want 1.31 or later", text)
 }
 
-// changes are what has to be written to a node so that it says what is.
+// changes are the updates that bring a node up to date.
 type changes struct {
 	// labels and annotations to set.
 	labels, annotations map[string]string
-	// conditions that are others than the node has.
+	// conditions that differ from the node's.
 	conditions []corev1.NodeCondition
-	// urgent changes are of what may be given out. The others can wait.
+	// urgent changes affect what may be allocated. Others can wait.
 	urgent bool
 }
 
 func (c *changes) none() bool { return len(c.labels)+len(c.annotations)+len(c.conditions) == 0 }
 
-// changesOf compares a node with the cards that it has and the records of who has them. unfit is why they cannot be given
-// out, "" when they can.
+// changesOf compares a node with its GPUs and with the records of their holders. unfit is why the GPUs cannot be allocated, "" if they can.
 func changesOf(node *corev1.Node, view *View, records []binding.Record, unfit string, now metav1.Time) (changes, error) {
 	c := changes{labels: missingLabels(node, view), annotations: map[string]string{}}
 	if err := c.tellSlices(node, view.Slices(records), now.Time); err != nil {
@@ -63,7 +62,7 @@ func changesOf(node *corev1.Node, view *View, records []binding.Record, unfit st
 	if err != nil {
 		return changes{}, err
 	}
-	// A node that never had a card has nothing to say, and one that has lost them all does.
+	// A node that never had a GPU has nothing to report. One that has lost them all does.
 	if before != text && (before != "" || len(view.Fleet.Cards) > 0) {
 		c.annotations[names.AnnotationInventory] = text
 		c.urgent = unreadable != nil || givesOthers(&old, &inventory)
@@ -72,7 +71,7 @@ func changesOf(node *corev1.Node, view *View, records []binding.Record, unfit st
 	return c, nil
 }
 
-// tell adds conditions that are others than the node has, or all of them where the agent has not been heard of for a while.
+// tell adds conditions that differ from the node's, or all of them if the agent has not written for a while.
 func (c *changes) tell(node *corev1.Node, conditions []corev1.NodeCondition, now metav1.Time) {
 	for i := range conditions {
 		condition := &conditions[i]
@@ -93,7 +92,7 @@ func (c *changes) tell(node *corev1.Node, conditions []corev1.NodeCondition, now
 	}
 }
 
-// tellSlices adds which MIG slices there are and who has them. A node that never had any is not told of.
+// tellSlices adds the MIG slices and their holders. It adds nothing on a node that never had any.
 func (c *changes) tellSlices(node *corev1.Node, all []gpu.Slice, now time.Time) error {
 	before, told := node.Annotations[names.AnnotationSlices]
 	if len(all) == 0 && !told {
@@ -116,7 +115,7 @@ func (c *changes) tellSlices(node *corev1.Node, all []gpu.Slice, now time.Time) 
 	return err
 }
 
-// date says since when cards are ill: those that were so before since then. So it outlives the agent.
+// date sets since when GPUs are unhealthy. It keeps the earlier time of those that already were, so the time outlives the agent.
 func date(inventory, before *gpu.Inventory, now time.Time) {
 	old := allOf(before)
 	for _, card := range allOf(inventory) {
@@ -132,7 +131,7 @@ func date(inventory, before *gpu.Inventory, now time.Time) {
 	}
 }
 
-// allOf returns all cards of an inventory, those in MIG mode with them.
+// allOf returns all GPUs of an inventory, those in MIG mode with them.
 func allOf(inventory *gpu.Inventory) []*gpu.Card {
 	var all []*gpu.Card
 	for i := range inventory.Cards {
@@ -144,7 +143,7 @@ func allOf(inventory *gpu.Inventory) []*gpu.Card {
 	return all
 }
 
-// givesOthers reports whether an inventory gives out other cards or MIG slices than the one before it.
+// givesOthers reports whether an inventory has other GPUs or MIG slices than the previous one.
 func givesOthers(old, now *gpu.Inventory) bool {
 	same := func(a, b *gpu.Card) bool { return a.UUID == b.UUID && a.Health == b.Health }
 	return !slices.EqualFunc(old.Cards, now.Cards, func(a, b gpu.Card) bool { return same(&a, &b) }) ||
@@ -159,7 +158,7 @@ func readyCondition(unfit string) corev1.NodeCondition {
 		Message: "containers get the cards that the scheduler chooses"}
 }
 
-// farewell are the conditions of a node that nobody wants an agent on any more.
+// farewell are the conditions of a node on which an agent is no longer wanted.
 func farewell(now metav1.Time) []corev1.NodeCondition {
 	conditions := []corev1.NodeCondition{
 		{Type: names.ConditionAgentReady, Status: corev1.ConditionFalse, Reason: names.ReasonNoAgent,
@@ -190,7 +189,7 @@ func healthCondition(view *View) corev1.NodeCondition {
 		Message: strings.Join(append(told, unread...), "; ")}
 }
 
-// missingLabels returns what the node says nowhere about its cards. What somebody wrote is left alone.
+// missingLabels returns the labels about GPUs that the node lacks. It does not change labels that others set.
 func missingLabels(node *corev1.Node, view *View) map[string]string {
 	labels := map[string]string{}
 	if len(view.Fleet.Cards) == 0 {
@@ -215,7 +214,7 @@ func missingLabels(node *corev1.Node, view *View) map[string]string {
 	return labels
 }
 
-// commonest returns a card of the model of which there are most, the first of equals: beside it others may show a picture.
+// commonest returns a GPU of the most frequent model, the first of equals: other GPUs may only drive a display.
 func commonest(cards []hardware.Card) *hardware.Card {
 	count := map[string]int{}
 	for i := range cards {
@@ -236,15 +235,14 @@ var (
 	notInLabels  = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 )
 
-// typeName returns what a type is called where nobody says otherwise: A100-80G of "NVIDIA A100-SXM4-80GB", else the
-// product's name as a label can have it.
+// typeName returns the default name of a type: A100-80G for "NVIDIA A100-SXM4-80GB", else the product's name as a valid label.
 func typeName(card *hardware.Card) string {
 	model := modelPattern.FindString(card.Product)
 	size := ""
 	if found := sizePattern.FindStringSubmatch(card.Product); found != nil {
 		size = found[1]
 	} else if card.MemoryMiB >= 1<<10 {
-		// Up, as the firmware takes some of what is sold: an H200 of 141 GB has 143771 MiB.
+		// Rounded up, as the firmware reserves part of the nominal size: an H200 of 141 GB has 143771 MiB.
 		size = strconv.FormatInt((card.MemoryMiB+1<<10-1)>>10, 10)
 	}
 	if model != "" && size != "" {
@@ -253,7 +251,7 @@ func typeName(card *hardware.Card) string {
 	return productName(card)
 }
 
-// productName returns the product as GPU feature discovery writes it, "" where no label can have it.
+// productName returns the product as GPU feature discovery writes it, "" if it cannot be a label.
 func productName(card *hardware.Card) string {
 	name := strings.Trim(notInLabels.ReplaceAllString(card.Product, "-"), "-_.")
 	if len(validation.IsValidLabelValue(name)) > 0 {

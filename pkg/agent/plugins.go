@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/kubelet"
 )
 
-// plugins offers slots of every resource that the node's cards have.
+// plugins offers slots of every resource that the node's GPUs have.
 type plugins struct {
 	starter *Starter
 	cards   *Cards
@@ -25,9 +25,8 @@ type plugins struct {
 	changed chan struct{}
 }
 
-// run keeps the slots up to date, and a plugin for each resource, until ctx ends. A resource that is no more keeps its
-// plugin, which offers none: kubelet would keep what it was told for minutes. So does every resource while the node is
-// unfit.
+// run keeps the slots up to date, and a plugin for each resource, until ctx ends. A resource that disappears keeps its plugin, which then offers
+// none, because kubelet would keep the last slots for minutes. Every resource does the same while the node is unfit.
 func (p *plugins) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	running := map[string]bool{}

@@ -19,8 +19,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Pods are the pods of the node by the API server. They are kept in memory, so that a pod which is known starts while the
-// API server does not answer. Only metadata is read: it is enough, and takes a tenth of the memory.
+// Pods are the pods of the node from the API server. They are cached, so that a known pod starts while the API server does not answer. Only metadata
+// is read: it is enough, and takes a tenth of the memory.
 type Pods struct {
 	informer cache.SharedIndexInformer
 
@@ -81,7 +81,7 @@ func (p *Pods) Run(ctx context.Context) error {
 	return nil
 }
 
-// Known returns the pods, and a channel that is closed when they are others.
+// Known returns the pods, and a channel that is closed when they change.
 func (p *Pods) Known() (map[types.UID]binding.Pod, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func (p *Pods) forget(object any) {
 	p.announce()
 }
 
-// announce wakes those who wait. The caller holds the lock.
+// announce wakes the waiters. The caller holds the lock.
 func (p *Pods) announce() {
 	close(p.changed)
 	p.changed = make(chan struct{})

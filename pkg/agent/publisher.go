@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// rarely is how often at the most the node is written when nothing urgent has changed.
+	// rarely is the shortest interval between writes to the node when nothing urgent has changed.
 	rarely = 10 * time.Second
-	// soon is how often at the most it is written at all, and how long a write may take.
+	// soon is the shortest interval between any writes, and writeTimeout how long a write may take.
 	soon         = 200 * time.Millisecond
 	writeTimeout = 5 * time.Second
-	// retryWrite is how soon a write that failed is tried again for the first time. An API server that refuses the agents of a thousand nodes,
-	// or is out of breath, is not asked every second by each.
+	// retryWrite is the first delay before a failed write is retried. An API server that rejects the agents of a thousand nodes, or is overloaded,
+	// does not get a request per second from each.
 	retryWrite = time.Second
 )
 
-// Publisher keeps the node object true: the inventory, labels that are missing, and conditions.
+// Publisher keeps the node object up to date: the inventory, missing labels, and conditions.
 type Publisher struct {
 	client   *apiServer
 	node     string
@@ -46,7 +46,7 @@ type Publisher struct {
 
 	mu      sync.Mutex
 	current *corev1.Node
-	// wanted is whether the node has been labelled to have an agent since this one started.
+	// wanted is true if the node had the agent's label since this agent started.
 	wanted bool
 	seen   chan struct{}
 }
@@ -65,7 +65,7 @@ func newPublisher(client *apiServer, o *Options, cards *Cards, fitness *Fitness,
 	return p, nil
 }
 
-// see takes note of how the node is now.
+// see records the current node.
 func (p *Publisher) see(object any) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -89,8 +89,8 @@ func (p *Publisher) see(object any) {
 
 func hasAgent(node *corev1.Node) bool { return node.Labels[names.LabelAgent] == names.True }
 
-// Run writes what differs until ctx ends, and takes it back then if nobody wants an agent on the node any more. What cannot be written
-// is tried again; the cards are given out meanwhile.
+// Run writes differences until ctx ends, and then clears them if an agent is no longer wanted on the node. Failed writes are retried; GPUs are
+// allocated meanwhile.
 func (p *Publisher) Run(ctx context.Context) error {
 	go p.informer.RunWithContext(ctx)
 	var last time.Time
@@ -118,22 +118,22 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// leave takes from the node what agents say of it, where its label has been taken away: that is why this one ends, and none comes after it.
-// The scheduler would go on by cards that another plugin gives out as it likes, and leave out those that were ill. An agent that
-// starts again, or is replaced by a newer one, changes nothing.
+// leave clears the agents' data from the node if its label was removed, which is why this agent ends and no other follows. Otherwise the scheduler
+// would rely on data about GPUs that another plugin now allocates, and would skip those that were unhealthy. An agent that restarts, or is replaced
+// by a newer one, changes nothing.
 func (p *Publisher) leave(ctx context.Context) {
 	p.mu.Lock()
 	wanted := p.wanted
 	p.mu.Unlock()
 	if !wanted {
-		return // by no label, so that its absence says nothing
+		return // the node had no label, so its absence means nothing
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	// The end may be told before the change of the label is.
+	// The end may be reported before the change of the label.
 	node, err := p.client.readNode(ctx, p.node)
 	if err != nil || node == nil || hasAgent(node) {
-		return // what it says then becomes known to be old: gpu-controller hears no heartbeat
+		return // the node's data then becomes stale: gpu-controller sees no heartbeat
 	}
 	err = errors.Join(
 		p.patch(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
@@ -148,7 +148,7 @@ func (p *Publisher) leave(ctx context.Context) {
 	p.log.Info("Took back what the node says of its cards, as it is to have no agent any more")
 }
 
-// publish writes what is due, and returns when to look again.
+// publish writes pending changes, and returns when to check again.
 func (p *Publisher) publish(ctx context.Context, view *View, last *time.Time) (time.Duration, error) {
 	unfit, known, _ := p.fitness.Now()
 	p.mu.Lock()
@@ -178,7 +178,7 @@ func (p *Publisher) publish(ctx context.Context, view *View, last *time.Time) (t
 	return rarely, err
 }
 
-// records returns who has what, where that is told: of MIG slices.
+// records returns the holders of devices if the node publishes them, as for MIG slices.
 func (p *Publisher) records(view *View) ([]binding.Record, error) {
 	if !slices.ContainsFunc(view.Fleet.Cards, func(card hardware.Card) bool { return len(card.Slices) > 0 }) {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/kubelet"
 )
 
-// podResources serves what kubelet knows of pods, with cards in the place of slots.
+// podResources serves kubelet's PodResources, with GPUs in place of slots.
 func (a *agent) podResources(o *Options) *kubelet.PodResources {
 	return &kubelet.PodResources{
 		Kubelet: filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock"), Socket: o.PodResourcesSocket,
@@ -20,7 +20,7 @@ func (a *agent) podResources(o *Options) *kubelet.PodResources {
 	}
 }
 
-// held returns which cards are held now, by one look at kubelet's checkpoint and the records.
+// held returns the GPUs that are currently held, from one read of kubelet's checkpoint and the records.
 func (s *Starter) held() (kubelet.Cards, error) {
 	claims, err := s.Claims()
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *Starter) held() (kubelet.Cards, error) {
 	}, nil
 }
 
-// heldBy returns the cards of a pod's containers with some slots: of init containers too, which have the slots at another time.
-// Slots alone do not tell whose they are, as kubelet may give them to two pods.
+// heldBy returns the GPUs of a pod's containers with some slots, including init containers, which have the slots at another time. Slots alone do not
+// identify their holder, as kubelet may give them to two pods.
 func heldBy(claims []checkpoint.Claim, records []binding.Record, pod types.NamespacedName, resource string, slots []string) []string {
 	slots = slices.Sorted(slices.Values(slots))
 	var uuids []string
@@ -51,7 +51,7 @@ func heldBy(claims []checkpoint.Claim, records []binding.Record, pod types.Names
 	return slices.Compact(slices.Sorted(slices.Values(uuids)))
 }
 
-// all returns the cards of a resource, by UUID.
+// all returns the GPUs of a resource, by UUID.
 func (c *Cards) all(resource string) (uuids []string, known bool) {
 	view, _ := c.Now()
 	offer, ok := view.offers()[resource]

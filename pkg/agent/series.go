@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sample is what a gauge says with some values of its labels.
+// sample is the value of a gauge for some label values.
 type sample struct {
 	labels []string
 	value  float64
@@ -20,8 +20,8 @@ func (s series) add(value float64, labels ...string) {
 	s[key] = sample{labels, s[key].value + value}
 }
 
-// replace has a gauge say this and no more, where it said what was before, and returns it. What it goes on saying is there all the
-// time: a gauge that is emptied and filled says nothing to whoever asks meanwhile, and an alert that waits for an hour begins anew.
+// replace sets a gauge to these samples, removes the previous ones that are gone, and returns the new ones. Samples that stay are present all the
+// time. If the gauge were cleared and refilled, a scrape in between would miss them, and an alert that waits for an hour would start over.
 func (s series) replace(gauge *prometheus.GaugeVec, before series) series {
 	for _, sample := range s {
 		gauge.WithLabelValues(sample.labels...).Set(sample.value)

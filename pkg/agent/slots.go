@@ -12,15 +12,15 @@ import (
 
 // offer is what there is of one resource.
 type offer struct {
-	// units are the cards or slices, and whether each may be given out.
+	// units are the GPUs or slices, and whether each may be allocated.
 	units map[string]bool
 	// perUnit is how many slots each has.
 	perUnit int
 }
 
-// slots returns the slots of a resource. A slot stands for no card, but a sick card has to take its slots with it, so that
-// kubelet counts less: those of the containers that hold the card, which cannot go on, else free ones, those of before
-// first. Slots of containers with other cards are left alone: a kubelet that restarts ends pods whose slots are sick.
+// slots returns the slots of a resource. A slot stands for no particular GPU, but an unhealthy GPU has to take its slots with it, so that kubelet
+// counts fewer: those of the containers that hold the GPU, which cannot continue, else free ones, preferring those of before. Slots of containers
+// with other GPUs are left alone: a restarting kubelet ends pods whose slots are unhealthy.
 func (o *offer) slots(resource string, before []kubelet.Slot, claims []checkpoint.Claim, records []binding.Record) []kubelet.Slot {
 	slots := make([]kubelet.Slot, len(o.units)*o.perUnit)
 	for i := range slots {
@@ -52,8 +52,8 @@ func (o *offer) slots(resource string, before []kubelet.Slot, claims []checkpoin
 	return slots
 }
 
-// claimed returns the slots that containers have, and those of them that stand for a sick card: no more than those cards have, as
-// containers of one pod can have a card one after the other, and with other slots.
+// claimed returns the slots that containers have, and those of them that stand for an unhealthy GPU. These are no more than the GPUs have, as
+// containers of one pod can have a GPU one after the other, and with other slots.
 func (o *offer) claimed(resource string, sick int, claims []checkpoint.Claim, records []binding.Record) (claimed, lost sets.Set[string]) {
 	claimed, lost = sets.New[string](), sets.New[string]()
 	held := map[string]*binding.Record{}

@@ -23,25 +23,23 @@ import (
 )
 
 const (
-	// patience is how long the start of a container waits for what usually passes. kubelet waits for 30 s, and tries again
-	// some ten seconds later.
+	// patience is how long the start of a container waits for transient problems. kubelet waits for 30 s, and retries some ten seconds later.
 	patience = 25 * time.Second
-	// again is how often a start that waits looks again, beside when something is known to have changed.
+	// again is the interval at which a waiting start checks again, beside known changes.
 	again = 200 * time.Millisecond
 )
 
-// Runtime is the container runtime's word on which pods have not ended, and which of their containers run.
+// Runtime lists the pods that have not ended by the container runtime, and their running containers.
 type Runtime interface {
 	Live(ctx context.Context) (map[types.UID]map[string]bool, error)
 }
 
-// Bound are the pods that the API server has bound to the node, and a channel that is closed when they are others.
+// Bound lists the pods that the API server has bound to the node, with a channel that is closed when they change.
 type Bound interface {
 	Known() (map[types.UID]binding.Pod, <-chan struct{})
 }
 
-// Starter writes down what containers get, just before they are created. It looks at everything afresh each time, and
-// remembers nothing but what it wrote.
+// Starter records what containers get, just before they are created. It reads the state anew each time, and remembers only what it wrote.
 type Starter struct {
 	// DevicePlugins is kubelet's folder of device plugins.
 	DevicePlugins string
@@ -55,11 +53,11 @@ type Starter struct {
 	Log           *slog.Logger
 	Observe       func(took time.Duration, refusal *binding.Refusal)
 
-	// mu lets one start look and write at a time: two that look together could both find a card free.
+	// mu serializes starts: two concurrent ones could both find a GPU free.
 	mu sync.Mutex
 }
 
-// Start is a [kubelet.Start]. It waits for what usually passes.
+// Start is a [kubelet.Start]. It waits for transient problems.
 func (s *Starter) Start(ctx context.Context, resource string, slots []string) error {
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -70,14 +68,14 @@ func (s *Starter) Start(ctx context.Context, resource string, slots []string) er
 		_, changed := s.Pods.Known()
 		records, refusal := s.try(ctx, resource, slots)
 		if refusal != nil && before != nil && ctx.Err() != nil {
-			refusal = before // a look that was cut short says nothing of what was waited for
+			refusal = before // an interrupted check does not show what was waited for
 		}
 		before = refusal
 		if refusal == nil {
 			s.bound(records, time.Since(begin))
 			return nil
 		}
-		// A pod that was known and is no more was deleted by force: kubelet does not say so, and waits for the answer.
+		// A pod that was known and is gone was deleted by force: kubelet does not report that, and waits for the answer.
 		gone := refusal.Reason == binding.UnknownPod && told != "" && told != binding.UnknownPod
 		if refusal.Reason != told {
 			s.Log.Warn("Cannot bind cards yet", "reason", refusal.Reason, "text", refusal.Text)
@@ -90,7 +88,7 @@ func (s *Starter) Start(ctx context.Context, resource string, slots []string) er
 	}
 }
 
-// bound takes note of what containers got.
+// bound records what containers received.
 func (s *Starter) bound(records []binding.Record, took time.Duration) {
 	s.Observe(took, nil)
 	for i := range records {
@@ -100,7 +98,7 @@ func (s *Starter) bound(records []binding.Record, took time.Duration) {
 	}
 }
 
-// sleep waits until it is worth looking again. It returns false when there is no more time.
+// sleep waits until a retry is useful. It returns false when time is up.
 func sleep(ctx context.Context, changed <-chan struct{}) bool {
 	select {
 	case <-ctx.Done():
@@ -148,11 +146,11 @@ func (s *Starter) record(outcome *binding.Outcome) error {
 	return nil
 }
 
-// look gathers what is known, of the resources that are offered and of others that are asked for. The records come before the
-// runtime's answer; see [binding.Situation].
+// look gathers the current state, for the offered resources and for the requested ones. The records come before the runtime's answer; see
+// [binding.Situation].
 func (s *Starter) look(ctx context.Context, also ...string) (*binding.Situation, error) {
 	claims, err := s.Claims(also...)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without it, kubelet has given nothing out, or has forgotten what it gave
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without it, kubelet has allocated nothing, or has forgotten what it allocated
 		return nil, err
 	}
 	records, err := s.Folder.Records()
@@ -168,8 +166,8 @@ func (s *Starter) look(ctx context.Context, also ...string) (*binding.Situation,
 	return &binding.Situation{Claims: claims, Pods: pods, Records: records, Live: live, Cards: view.Offered(), Unassigned: s.Unassigned}, nil
 }
 
-// Shared reports whether the agent before offered shares of cards, by kubelet's checkpoint: what the node's label says is
-// not known before the API server has answered, and kubelet starts no container of a plugin that is not back.
+// Shared reports whether the previous agent offered shares of GPUs, by kubelet's checkpoint. The node's label is not known before the API server has
+// answered, and kubelet starts no container of a plugin that has not returned.
 func (s *Starter) Shared() bool {
 	data, err := os.ReadFile(s.checkpoint())
 	return err == nil && checkpoint.Registered(data, names.ResourceSharedGPU)
@@ -177,8 +175,7 @@ func (s *Starter) Shared() bool {
 
 func (s *Starter) checkpoint() string { return filepath.Join(s.DevicePlugins, checkpoint.FileName) }
 
-// Claims reads kubelet's checkpoint: the claims of the resources that are offered, and of others, such as one that was offered
-// before.
+// Claims reads kubelet's checkpoint: the claims of the offered resources, and of others, such as one that was offered before.
 func (s *Starter) Claims(also ...string) ([]checkpoint.Claim, error) {
 	data, err := os.ReadFile(s.checkpoint())
 	if err != nil {
@@ -222,8 +219,8 @@ func (s *Starter) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// environment is what a container is told of its cards, beside what the driver needs. NVIDIA's runtime must add none: an
-// image that says NVIDIA_VISIBLE_DEVICES=all would see every card of the node.
+// environment returns a container's variables for its GPUs, in addition to the driver's. NVIDIA's runtime must add no GPU: an image with
+// NVIDIA_VISIBLE_DEVICES=all would see every GPU of the node.
 func environment(record *binding.Record) []string {
 	variables := []string{"NVIDIA_VISIBLE_DEVICES=void", variable(record.Resource) + "=" + strings.Join(record.All, ",")}
 	if share := record.Devices[0].MemoryMiB; share > 0 {

@@ -13,18 +13,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// View is the node's cards at one moment.
+// View is the node's GPUs at one moment.
 type View struct {
 	Fleet hardware.Fleet
-	// Known is whether the driver has said which cards there are, or has failed to for too long.
+	// Known is true once the driver has listed the GPUs, or has failed to for too long.
 	Known bool
-	// Health is [gpu.Healthy] or one word for what is wrong, by UUID of the card.
+	// Health is [gpu.Healthy] or one word for what is wrong, by UUID of the GPU.
 	Health map[string]string
-	// SlotsPerCard is how many slots a shared card has, 0 where cards are not shared.
+	// SlotsPerCard is how many slots a shared GPU has, 0 where GPUs are not shared.
 	SlotsPerCard int
 }
 
-// Offered returns what can be given out, by UUID.
+// Offered returns the devices that can be allocated, by UUID.
 func (v *View) Offered() map[string]binding.Card {
 	offered := map[string]binding.Card{}
 	for i := range v.Fleet.Cards {
@@ -68,8 +68,8 @@ func (v *View) offers() map[string]*offer {
 // Resources returns the names of all that is offered, sorted.
 func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.offers())) }
 
-// Inventory returns what the scheduler is told: the cards that can be given out whole, and those in MIG mode with their slices, with
-// their health.
+// Inventory returns the inventory for the scheduler: the GPUs that can be allocated whole, and those in MIG mode with their slices, with their
+// health.
 func (v *View) Inventory() gpu.Inventory {
 	var inventory gpu.Inventory
 	whole := map[int]bool{}
@@ -103,7 +103,7 @@ func slicesOf(card *hardware.Card) []gpu.CardSlice {
 	return out
 }
 
-// Slices returns what is told of MIG slices: which there are, and which pod has each by the records.
+// Slices returns the published MIG slices, with the pod that has each by the records.
 func (v *View) Slices(records []binding.Record) []gpu.Slice {
 	pods := map[string]types.UID{}
 	for i := range records {
@@ -125,7 +125,7 @@ func (v *View) Slices(records []binding.Record) []gpu.Slice {
 	return out
 }
 
-// Sick returns the cards that must not be used, by index.
+// Sick returns the GPUs that must not be used, by index.
 func (v *View) Sick() []hardware.Card {
 	var sick []hardware.Card
 	for i := range v.Fleet.Cards {

@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// watchEvery is how often the use of shared cards is compared with the shares.
+	// watchEvery is the interval at which the use of shared GPUs is compared with the shares.
 	watchEvery = 2 * time.Second
-	// measureEvery is how often it is asked who uses the other devices: every so many looks.
+	// measureEvery is how often the use of the other devices is queried: once in so many rounds.
 	measureEvery = 5
 )
 
-// OverrunPolicy is what becomes of pods that use more memory of a card than their share.
+// OverrunPolicy is the policy for pods that use more memory of a GPU than their share.
 type OverrunPolicy string
 
 const (
-	// Warn tells of them, with an event on the pod.
+	// Warn reports them with an event on the pod.
 	Warn OverrunPolicy = "warn"
-	// End also kills the process with the most memory, when the pod was over its share at two looks in a row.
+	// End also kills the process with the most memory, if the pod was over its share in two checks in a row.
 	End OverrunPolicy = "end"
 )
 
-// watcher looks at who uses how much of shared cards. Nothing keeps a process to its share without MPS; this sees it.
+// watcher observes how much of shared GPUs each process uses. Without MPS nothing enforces a share; the watcher detects overruns.
 type watcher struct {
 	folder  cdi.Folder
 	library hardware.Library
@@ -47,7 +47,7 @@ type watcher struct {
 	podOf func(pid int) (types.UID, error)
 	kill  func(pid int) error
 
-	// before are the pods that were over their share when last looked.
+	// before are the pods that were over their share in the last check.
 	before map[types.UID]bool
 	// looks counts.
 	looks int
@@ -99,8 +99,7 @@ func (w *watcher) look() error {
 	return err
 }
 
-// uses returns who uses the cards that are shared, or all that are held. A card that does not answer keeps nobody from the
-// others.
+// uses returns the use of the GPUs that are shared, or of all that are held. A GPU that does not answer does not hide the others.
 func (w *watcher) uses(records []binding.Record, all bool) (uses []shares.Use, failure error) {
 	seen := map[string]bool{}
 	for i := range records {
@@ -124,7 +123,7 @@ func (w *watcher) uses(records []binding.Record, all bool) (uses []shares.Use, f
 	return uses, failure
 }
 
-// tell writes an event on the pod, when it is found over its share for the first time.
+// tell writes an event on the pod the first time it is found over its share.
 func (w *watcher) tell(o *shares.Overrun) {
 	if w.before[o.Pod] {
 		return
@@ -134,7 +133,7 @@ func (w *watcher) tell(o *shares.Overrun) {
 	w.event(o, "GPUShareExceeded", "the pod uses %d MiB of card %s, and its share is %d MiB", o.UsedMiB, o.Card, o.ShareMiB)
 }
 
-// end kills the process with the most memory. That the number is still the pod's is asked again just before.
+// end kills the process with the most memory. It first checks again that the process id still belongs to the pod.
 func (w *watcher) end(o *shares.Overrun) {
 	pid := o.PIDs[0]
 	if pod, err := w.podOf(pid); err != nil || pod != o.Pod {

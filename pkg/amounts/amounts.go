@@ -1,6 +1,6 @@
-// Package amounts takes amounts out of objects that Kubernetes' arithmetic does not come to an end with. A user may ask for
-// 1e9999999 CPUs: the API server stores it, and each comparison of it takes a second and a half, in the one loop that
-// schedules the pods of everybody. No pod, node or volume has as much as [Most].
+// Package amounts removes amounts from objects that Kubernetes' arithmetic cannot handle in reasonable time. A user may request 1e9999999 CPUs:
+// the API server stores it, and each comparison of it takes a second and a half, in the one loop that schedules all pods. No pod, node or volume
+// has as much as [MaxAmount].
 package amounts
 
 import (
@@ -14,12 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Most is what stands in place of an amount beyond all bounds, and -Most of a negative one. In thousandths it still fits in
-// 63 bits.
+// Most replaces an amount beyond all bounds, and -Most a negative one. In thousandths it still fits in 63 bits.
 const Most = math.MaxInt64 / 1000
 
-// Add adds two counts, neither of them negative, and stays at the largest where the sum does not fit in 63 bits: a kubelet may claim any
-// number for its node, and a user for a pod, and a sum that wraps looks like nothing, or like less than nothing.
+// Add adds two counts, neither of them negative, and saturates if the sum does not fit in 63 bits: a kubelet may claim any number for its node,
+// and a user for a pod, and a sum that wraps looks like nothing, or less.
 func Add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -27,11 +26,11 @@ func Add(a, b int64) int64 {
 	return a + b
 }
 
-// mostDigits and mostExponent are how long an amount may be written. 63 bits take 19 digits.
+// mostDigits and maxExponent bound the notation of an amount. 63 bits take 19 digits.
 const mostDigits, mostExponent = 32, 24
 
-// Bound replaces all amounts beyond bounds: in a pod, a node, a volume or the claim of one, what storage has left, a claim
-// of devices, and what devices there are. Other objects stay as they are.
+// Bound replaces all amounts beyond the bounds: in a pod, a node, a volume or its claim, a storage capacity, a device claim, and a device list.
+// Other objects stay as they are.
 func Bound(object any) {
 	switch object := object.(type) {
 	case *corev1.Pod:
@@ -90,7 +89,7 @@ func boundRequirements(resources *corev1.ResourceRequirements) {
 	}
 }
 
-// bound bounds the amounts of a list, whatever names them.
+// bound bounds the amounts of a list, whatever its keys are.
 func bound[List ~map[Name]resource.Quantity, Name ~string](list List) {
 	for name, amount := range list {
 		if boundOne(&amount) {
@@ -99,13 +98,13 @@ func bound[List ~map[Name]resource.Quantity, Name ~string](list List) {
 	}
 }
 
-// boundOne bounds an amount, if there is one, and reports whether it is another one now.
+// boundOne bounds an amount, if there is one, and reports whether it has changed.
 func boundOne(amount *resource.Quantity) bool {
 	switch {
 	case amount == nil:
 		return false
 	case amount.IsZero():
-		// 0e999999999 is nothing as well, and costs a second to say so.
+		// 0e999999999 is zero as well, and takes a second to compare.
 		*amount = resource.Quantity{Format: amount.Format}
 		return true
 	case beyond(amount):
@@ -115,7 +114,7 @@ func boundOne(amount *resource.Quantity) bool {
 	return false
 }
 
-// beyond reports whether an amount is written longer, or with a larger exponent, than anybody means. It does no arithmetic.
+// beyond reports whether an amount is written longer, or with a larger exponent, than any reasonable one. It does no arithmetic.
 func beyond(amount *resource.Quantity) bool {
 	if _, ok := amount.AsInt64(); ok {
 		return false

@@ -4,7 +4,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// boundClaim bounds what users ask of devices, and what of it was allocated.
+// boundClaim bounds what users request of devices, and the allocated part of it.
 func boundClaim(claim *resourcev1.ResourceClaim) {
 	requests := claim.Spec.Devices.Requests
 	for i := range requests {
@@ -28,7 +28,7 @@ func boundCapacity(capacity *resourcev1.CapacityRequirements) {
 	}
 }
 
-// boundSlice bounds what a driver says that the devices of a node have.
+// boundSlice bounds what a driver reports about the devices of a node.
 func boundSlice(slice *resourcev1.ResourceSlice) {
 	for i := range slice.Spec.SharedCounters {
 		boundCounters(slice.Spec.SharedCounters[i].Counters)
@@ -49,7 +49,7 @@ func boundSlice(slice *resourcev1.ResourceSlice) {
 	}
 }
 
-// boundNodeAllocatable bounds what of a node's own resources a device stands for.
+// boundNodeAllocatable bounds the node resources that a device represents.
 func boundNodeAllocatable(resource *resourcev1.NodeAllocatableResource) {
 	if mapping := resource.Mapping; mapping != nil {
 		boundOne(mapping.CapacityMultiplier)

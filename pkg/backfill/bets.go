@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// lostAnyway is how many bets a namespace may lose against a job whatever it has placed, and lostOf the share of them that it may lose beside:
-	// one in so many. One in twenty is what is to be expected.
+	// lostAnyway is how many bets a namespace may always lose against a job, and lossDivisor the share of its bets that it may lose in addition: one
+	// in so many. One in twenty is to be expected.
 	lostAnyway, lostOf = 2, 10
-	// mostBetting is against how many jobs bets are remembered.
+	// mostBetting is for how many jobs bets are remembered.
 	mostBetting = 1000
 )
 
-// bets are those that were placed against a job: pods on what it was promised that are expected to be gone by then.
+// bets are the bets placed against a job: pods on its reserved nodes that are expected to be gone in time.
 type bets struct {
 	open         map[types.UID]bet
 	placed, lost map[string]int // by namespace
@@ -28,7 +28,7 @@ type bet struct {
 	until time.Time
 }
 
-// place notes that a pod is there until a time.
+// place records a pod that is expected to stay until a time.
 func (b *bets) place(pod *corev1.Pod, until time.Time) {
 	if _, again := b.open[pod.UID]; !again {
 		b.placed[pod.Namespace]++
@@ -36,7 +36,7 @@ func (b *bets) place(pod *corev1.Pod, until time.Time) {
 	b.open[pod.UID] = bet{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, until}
 }
 
-// settle ends the bets whose time is over: who is there still has lost.
+// settle ends the bets whose time is over: a pod that is still there has lost.
 func (b *bets) settle(now time.Time, there func(types.NamespacedName, types.UID) bool) {
 	for uid, placed := range b.open {
 		if placed.until.After(now) {
@@ -49,7 +49,7 @@ func (b *bets) settle(now time.Time, there func(types.NamespacedName, types.UID)
 	}
 }
 
-// barred are the namespaces that have lost too many.
+// barred returns the namespaces that have lost too many bets.
 func (b *bets) barred() sets.Set[string] {
 	var out sets.Set[string]
 	for namespace, lost := range b.lost {
@@ -63,7 +63,7 @@ func (b *bets) barred() sets.Set[string] {
 	return out
 }
 
-// Place notes that a pod is placed on a node, if others were promised that and it is only expected to be gone by then.
+// Place records a pod on a node that another job has reserved, if the pod is only expected to be gone in time.
 func (p *Promises) Place(pod *corev1.Pod, node string) {
 	book := p.Book()
 	if book == nil || !p.Learns() || !ends(pod) {
@@ -82,8 +82,8 @@ func (p *Promises) Place(pod *corev1.Pod, node string) {
 	}
 }
 
-// SettleBets looks who has left of those that were expected to, on what a job was promised: a namespace whose pods stay too often bets
-// against that job no more. There tells whether a pod is on its node still. It is asked before the job is promised its start again.
+// SettleBets checks which pods on a job's reserved nodes have left as expected: a namespace whose pods stay too often may no longer bet against
+// that job. there reports whether a pod is still on its node. It is called before the reservation is renewed.
 func (p *Promises) SettleBets(job string, there func(types.NamespacedName, types.UID) bool) {
 	if p == nil {
 		return
@@ -95,7 +95,7 @@ func (p *Promises) SettleBets(job string, there func(types.NamespacedName, types
 	}
 }
 
-// betsOn are the bets against a job. Of too many jobs those are forgotten that are promised nothing.
+// betsOn returns the bets against a job. If there are too many jobs, those without a reservation are dropped.
 func (p *Promises) betsOn(job string) *bets {
 	if of := p.betting[job]; of != nil {
 		return of

@@ -1,10 +1,9 @@
-// Package backfill promises a start to the job that is first in line and does not fit: on which nodes all of it fits first, as
-// those who are there end, and by when. Until then others may use what it was promised if they are gone by that time, or leave
-// what it needs. That is EASY backfilling (Lifka 1995), on nodes, with the sets of cards and the topology that pkg/gangplan and
-// who asks it know.
+// Package backfill reserves a start for the first job in a queue that does not fit: on which nodes all of it fits first, as running pods end,
+// and by when. Until then other pods may use the reserved nodes if they are gone by that time, or leave what the job needs. That is EASY
+// backfilling (Lifka 1995), on nodes, with the sets of GPUs and the topology that pkg/gangplan and its callers know.
 //
-// A promise rests on deadlines that nodes enforce. Who has none may be there for ever, so nothing is promised on their leaving, unless
-// a ledger tells how long jobs like them have run (expected.go).
+// A reservation rests on deadlines that nodes enforce. A pod without a deadline may stay forever, so no start is based on its end, unless a
+// ledger tells how long similar jobs have run (expected.go).
 package backfill
 
 import (
@@ -16,18 +15,18 @@ import (
 
 // Problem is a gang that does not fit now.
 type Problem struct {
-	// Problem is the gang, and what may be looked at for it. Its Room is not asked.
+	// Problem is the gang and its constraints. Its Room is not used.
 	gangplan.Problem
-	// Ends are when pods are gone from each node, the first of them first.
+	// Ends are the end times of the pods on each node, in order.
 	Ends map[int][]time.Time
-	// RoomAfter is how many members of a role a node takes beside some others when as many as gone of those who end there are gone.
+	// RoomAfter returns how many members of a role a node takes beside some others when the first gone of its ending pods are gone.
 	RoomAfter func(node, role int, beside []int, gone int) int
-	// Latest is the last time that is of use.
+	// Latest is the last useful time.
 	Latest time.Time
 }
 
-// Earliest returns when a gang fits first, and where; no plan if it does not by the latest time. It looks at the times at which
-// somebody is gone by halves: when more are gone there is more room.
+// Earliest returns when a gang fits first, and where; no plan if it does not fit by the latest time. It bisects the end times of pods: there is
+// more room when more pods are gone.
 func Earliest(p Problem) (at time.Time, plan *gangplan.Plan) {
 	times := p.times()
 	s := &search{Problem: &p, known: map[question]int{}}
@@ -44,7 +43,7 @@ func Earliest(p Problem) (at time.Time, plan *gangplan.Plan) {
 	return at, plan
 }
 
-// times are those at which somebody is gone, each once.
+// times returns the distinct end times.
 func (p *Problem) times() (times []time.Time) {
 	for _, ends := range p.Ends {
 		for _, end := range ends {
@@ -57,7 +56,7 @@ func (p *Problem) times() (times []time.Time) {
 	return slices.CompactFunc(times, time.Time.Equal)
 }
 
-// search is one call of Earliest. known is what it was told of nodes that no members go to yet.
+// search is one call of Earliest. known caches the room of nodes without members.
 type search struct {
 	*Problem
 	known map[question]int
@@ -84,7 +83,7 @@ func (s *search) at(then time.Time) *gangplan.Plan {
 	return plan
 }
 
-// Gone is how many of some ends are over by a time.
+// Gone returns how many of some ends are over by a time.
 func Gone(ends []time.Time, by time.Time) int {
 	after := slices.IndexFunc(ends, func(end time.Time) bool { return end.After(by) })
 	if after < 0 {

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// quantile is how probable it is that a pod is gone by when it is expected to be.
+	// quantile is the probability that a pod is gone by its expected end.
 	quantile = 0.95
-	// trust is for how long a job may have waited while others still use what it was promised as they are expected to be gone by then.
-	// Whoever stays for longer than those before them makes a job wait that was promised its start; nobody does so after that. In a day
-	// too many would wait for the few that have waited as long: docs/benchmarks/queueing.md has what it costs.
+	// trust is for how long a job may have waited while other pods still use its reserved nodes based on expected ends. Pods that stay longer
+	// than their predecessors delay the job; after this time no pod may do so. With a day, too many would wait for the few jobs that have waited
+	// as long: docs/benchmarks/queueing.md has the cost.
 	trust = 72 * time.Hour
-	// mostExpected is of how many pods it is remembered until when they are expected to stay: more than there are on 20,000 nodes of 8 GPUs.
+	// mostExpected is for how many pods the expected end is remembered: more than there are on 20,000 nodes of 8 GPUs.
 	mostExpected = 200_000
 )
 
-// expectations are when pods are gone that have no deadline, by how long others have run before them. The zero value expects nothing.
+// expectations are the expected ends of pods without a deadline, based on earlier run times. The zero value expects nothing.
 //
-// What was said of a pod holds until that is over: asked anew at each look, a promise would recede before whoever waits for it. Who lasts
-// longer is asked of again, among those that have lasted as long.
+// An expected end holds until it is over: if it were computed anew at each look, a reservation would recede before its job. For a pod that lasts
+// longer, it is computed again, among runs that have lasted as long.
 type expectations struct {
 	past atomic.Pointer[survival.History]
 
@@ -36,7 +36,7 @@ type expectations struct {
 	ends map[types.UID]time.Time
 }
 
-// stay is how long a pod that is placed now is expected to be on a node, false where nobody knows.
+// stay returns how long a pod that is placed now is expected to stay, false if unknown.
 func (e *expectations) stay(pod *corev1.Pod, members int) (time.Duration, bool) {
 	past := e.past.Load()
 	if past == nil || !ends(pod) {
@@ -46,7 +46,7 @@ func (e *expectations) stay(pod *corev1.Pod, members int) (time.Duration, bool) 
 	return runs + reservation.Margin, runs < survival.Never-reservation.Margin
 }
 
-// gone is when a pod that has a node is expected to be gone from it, false where nobody knows.
+// gone returns when a pod on a node is expected to be gone, false if unknown.
 func (e *expectations) gone(pod *corev1.Pod, members int, now time.Time) (time.Time, bool) {
 	past := e.past.Load()
 	if past == nil || !ends(pod) {
@@ -71,7 +71,7 @@ func (e *expectations) gone(pod *corev1.Pod, members int, now time.Time) (time.T
 	return end, true
 }
 
-// remember notes the end of a pod, and forgets those that are over where there are too many.
+// remember stores the end of a pod, and drops expired ones if there are too many.
 func (e *expectations) remember(pod types.UID, end, now time.Time) {
 	if len(e.ends) >= mostExpected {
 		maps.DeleteFunc(e.ends, func(_ types.UID, end time.Time) bool { return !end.After(now) })
@@ -82,23 +82,23 @@ func (e *expectations) remember(pod types.UID, end, now time.Time) {
 	e.ends[pod] = end
 }
 
-// ends reports whether a pod has GPUs and ends by itself, at a time that it does not say: a service never does.
+// ends reports whether a pod has GPUs and ends by itself, without a deadline. A service never ends.
 func ends(pod *corev1.Pod) bool {
 	once := pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
 	request, _ := gpu.RequestOf(pod)
 	return once && !request.IsZero() && pod.Spec.ActiveDeadlineSeconds == nil && pod.DeletionTimestamp == nil
 }
 
-// jobOf is what is known of a pod's job. Its user is not asked: in their namespace, people may write what they like on their pods. Nor
-// does it count how long others have run, so that nobody has those of another namespace taken for short ones.
+// jobOf returns the known facts of a pod's job. The user is left out: within their namespace, people may write what they like on their
+// pods. Run times of other namespaces do not count either, so that no user can make another namespace's pods look short.
 func jobOf(pod *corev1.Pod, members int) survival.Job {
 	request, _ := gpu.RequestOf(pod) // one that cannot be counted is placed nowhere
 	each := min(max(request.Whole, request.Shared, 1), gpu.MaxCards)
 	return survival.Job{Namespace: pod.Namespace, GPUs: each * int64(max(members, 1))}
 }
 
-// Learn has starts be promised by how long jobs have run, also where pods have no deadlines; nil for by deadlines alone. Users are not
-// told apart in it, and nothing more is learnt in it.
+// Learn bases reservations on how long jobs have run, also for pods without deadlines; nil uses deadlines alone. Users are not distinguished in
+// the history, and it is not extended.
 func (p *Promises) Learn(past *survival.History) {
 	if past != nil {
 		past.Settle()
@@ -106,10 +106,10 @@ func (p *Promises) Learn(past *survival.History) {
 	p.expected.past.Store(past)
 }
 
-// Learns reports whether it is known how long jobs run.
+// Learns reports whether the run times of jobs are known.
 func (p *Promises) Learns() bool { return p != nil && p.expected.past.Load() != nil }
 
-// Gone is when a pod that has a node is gone from it, by its deadline or as is expected of it.
+// Gone returns when a pod on a node is gone, by its deadline or its expected end.
 func (p *Promises) Gone(pod *corev1.Pod, now time.Time) (time.Time, bool) {
 	if at, sure := reservation.Gone(pod, now); sure || !ends(pod) {
 		return at, sure

@@ -15,66 +15,66 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// Promise is what a job was promised.
+// Promise is a reserved start of a job.
 type Promise struct {
-	// Turn is whose it is.
+	// Turn is the job and its queue position.
 	Turn
-	// Pool is that in whose line the job is the first, "" for those who name none. There is one promise in each.
+	// Pool is the pool in whose queue the job is the first, "" for pods without a pool. There is one reservation in each.
 	Pool string
 	// At is when all of the job fits, at the latest.
 	At time.Time
-	// Expected says that it rests on when some are expected to be gone that have no deadline, and not on deadlines alone.
+	// Expected says that it rests on expected ends of pods without a deadline, and not on deadlines alone.
 	Expected bool
-	// Domain is the innermost of the topology that all of the job will lie in, such as "rack r1"; "" where it asked for no level, or will lie in none.
+	// Domain is the innermost topology domain of the whole job, such as "rack r1"; "" if it requested no level, or fits in none.
 	Domain string
 	// Places are what it needs, by node.
 	Places map[string]Place
-	// barred are the namespaces whose pods have stayed too often when they were expected to be gone.
+	// barred are the namespaces whose pods have stayed too often beyond their expected end.
 	barred sets.Set[string]
-	// told is the earliest time of it since the others were told that it is later.
+	// told is the earliest start since the other pods were last notified of a delay.
 	told time.Time
 }
 
-// Place is what a job is to have of a node.
+// Place is what a job has reserved of a node.
 type Place struct {
 	Needs []cycle.Ask
 	// Leaving are the pods that are gone by then.
 	Leaving sets.Set[types.UID]
 }
 
-// Turn is where a job stands in line: first by its priority, then by when it was made.
+// Turn is the position of a job in the queue: by its priority, then by its creation time.
 type Turn struct {
 	// Job names it.
 	Job      string
 	Priority int32
 	Since    time.Time
-	// Members is how many pods it has that start together, 0 for one.
+	// Members is how many of its pods start together, 0 for one.
 	Members int
 }
 
-// Before reports whether a job stands before another one. Of those that were made in the same second, the time that Kubernetes
-// notes, none does, so that what was promised to one binds the others.
+// Before reports whether a job comes before another one. Among jobs created in the same second, the resolution of Kubernetes' timestamps, none
+// does, so a reservation of one binds the others.
 func (t Turn) Before(other Turn) bool {
 	return cmp.Or(cmp.Compare(other.Priority, t.Priority), t.Since.Compare(other.Since)) < 0
 }
 
-// lapse is how long after its time a promise counts that nobody has renewed: as long as the queue of a busy scheduler keeps a
-// job waiting that would.
+// lapse is how long after its time an unrenewed reservation counts: as long as the queue of a busy scheduler may delay the job that
+// would renew it.
 const lapse = 10 * time.Minute
 
-// Counts reports whether a promise keeps anybody out at a time.
+// Counts reports whether a reservation keeps other pods out at a time.
 func (p *Promise) Counts(now time.Time) bool { return now.Before(p.At.Add(lapse)) }
 
-// Book is all promises. It is never changed; nil has none.
+// Book is all reservations. It never changes; nil has none.
 type Book struct {
 	promises []*Promise
-	// version differs from that of all other books.
+	// version differs from that of all other states.
 	version uint64
-	// of are the promises that it is a state of. nil expects nobody to leave who has no deadline.
+	// of is the object that this is a state of. nil uses no expected ends.
 	of *Promises
 }
 
-// Of returns the promise of a job, nil for none.
+// Of returns the reservation of a job, nil for none.
 func (b *Book) Of(job string) *Promise {
 	if b == nil {
 		return nil
@@ -87,7 +87,7 @@ func (b *Book) Of(job string) *Promise {
 	return nil
 }
 
-// First returns the promise that counts in the line of a pool, nil for none.
+// First returns the reservation in force in the queue of a pool, nil for none.
 func (b *Book) First(pool string, now time.Time) *Promise {
 	if b == nil {
 		return nil
@@ -100,13 +100,13 @@ func (b *Book) First(pool string, now time.Time) *Promise {
 	return nil
 }
 
-// Against returns what was promised to others of the places that a pod could take, nil for nothing. It costs a look at each promise.
+// Against returns what other jobs have reserved of the places that a pod could take, nil for nothing. It visits each reservation.
 func (b *Book) Against(pod *corev1.Pod, turn Turn, now time.Time) *Closed {
 	return b.closed(counting(b.binding(pod, turn, now), now), pod, now)
 }
 
-// Behind returns what was promised to those who stand behind a pod in line, which would be on the nodes for longer, nil for nothing: it may
-// take that all the same.
+// Behind returns what jobs behind a pod in the queue have reserved and the pod would delay, nil for nothing. The pod may use that all
+// the same.
 func (b *Book) Behind(pod *corev1.Pod, turn Turn, now time.Time) *Closed {
 	return b.closed(counting(b.touched(pod, turn, now, turn.Before), now), pod, now)
 }
@@ -118,17 +118,19 @@ func (b *Book) closed(promises []*Promise, pod *corev1.Pod, now time.Time) *Clos
 	return &Closed{promises: promises, asks: cycle.AsksOf(pod), now: now, of: b.of}
 }
 
-// counting are the promises that count at a time.
+// counting returns the reservations that are in force at a time.
 func counting(promises []*Promise, now time.Time) []*Promise {
 	return slices.DeleteFunc(promises, func(promise *Promise) bool { return !promise.Counts(now) })
 }
 
-// binding are the promises to others that a pod must leave room for while they count: those to who comes before it, unless it is gone by then.
+// binding returns the reservations of other jobs that a pod must respect while they are in force: those of earlier jobs, unless the
+// pod is gone in time.
 func (b *Book) binding(pod *corev1.Pod, turn Turn, now time.Time) []*Promise {
 	return b.touched(pod, turn, now, func(other Turn) bool { return !turn.Before(other) })
 }
 
-// touched are the promises to others, of those that are meant, that a pod would be on the nodes of when their time comes.
+// touched returns the reservations of other jobs, among those selected by meant, that conflict with a pod: it would still be on
+// the nodes at their time.
 func (b *Book) touched(pod *corev1.Pod, turn Turn, now time.Time, meant func(Turn) bool) (promises []*Promise) {
 	if b == nil {
 		return nil
@@ -150,13 +152,13 @@ func (b *Book) touched(pod *corev1.Pod, turn Turn, now time.Time, meant func(Tur
 	return promises
 }
 
-// trusts reports whether it is enough that a pod of a namespace is expected to be gone by then. What rests on deadlines is kept by deadlines: whoever
-// lasts longer than those before them must not put off a start that nobody could else.
+// trusts reports whether it is enough that a pod of a namespace is expected to be gone in time. A reservation that rests on deadlines is
+// protected by deadlines: a pod that lasts longer than its predecessors must not delay a start that nothing else could.
 func (p *Promise) trusts(namespace string, now time.Time) bool {
 	return p.Expected && now.Sub(p.Since) < trust && !p.barred.Has(namespace)
 }
 
-// Closed is what of nodes was promised to others than a pod. nil is nothing.
+// Closed is what other jobs have reserved of nodes. nil is nothing.
 type Closed struct {
 	promises []*Promise
 	asks     []cycle.Ask
@@ -164,8 +166,8 @@ type Closed struct {
 	of       *Promises
 }
 
-// Room is for how many such pods a node has room beside what was promised of it and others that come there with them, math.MaxInt if
-// nothing was promised.
+// Room returns how many such pods a node has room for beside what is reserved of it and other pods that arrive with them, math.MaxInt if nothing
+// is reserved.
 func (c *Closed) Room(info fwk.NodeInfo, come ...cycle.Ask) int {
 	room := math.MaxInt
 	if c == nil || info.Node() == nil {
@@ -179,7 +181,7 @@ func (c *Closed) Room(info fwk.NodeInfo, come ...cycle.Ask) int {
 	return room
 }
 
-// beside is for how many such pods a node has room beside those that have a place there then, and those who stay for longer.
+// beside returns how many such pods a node has room for beside the members of a reservation, and the pods that stay longer.
 func (c *Closed) beside(promise *Promise, place *Place, info fwk.NodeInfo, come []cycle.Ask) int {
 	var stay []fwk.PodInfo
 	counted := false
@@ -202,7 +204,7 @@ func (c *Closed) beside(promise *Promise, place *Place, info fwk.NodeInfo, come 
 	return int(room)
 }
 
-// staying are those who are on a node for longer than until the time of a promise.
+// staying returns the pods that stay on a node beyond the time of a reservation.
 func (c *Closed) staying(promise *Promise, place *Place, info fwk.NodeInfo) (stay []fwk.PodInfo) {
 	gone := reservation.Gone
 	if c.of != nil && promise.Expected {

@@ -9,15 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Promises are those that the plugins of a scheduler share. Nothing that asks them waits for anything. nil has none.
+// Promises are the start reservations that the plugins of a scheduler share. Lookups never block. nil has none.
 type Promises struct {
 	now func() time.Time
-	// line says where a pod stands.
+	// line returns the queue position of a pod.
 	line atomic.Pointer[func(*corev1.Pod) Turn]
 	// horizon is how far ahead a start may lie, in nanoseconds.
 	horizon atomic.Int64
 	book    atomic.Pointer[Book]
-	// expected is when those are gone that have no deadline.
+	// expected is the expected ends of pods without a deadline.
 	expected expectations
 
 	mu       sync.Mutex
@@ -25,7 +25,7 @@ type Promises struct {
 	betting  map[string]*bets
 }
 
-// NewPromises returns promises by a clock, time.Now if it is nil. None is made before somebody keeps them.
+// NewPromises returns reservations with a clock, time.Now if it is nil. None is made before a plugin applies them.
 func NewPromises(now func() time.Time) *Promises {
 	if now == nil {
 		now = time.Now
@@ -33,7 +33,7 @@ func NewPromises(now func() time.Time) *Promises {
 	return &Promises{now: now}
 }
 
-// Keep has promises made for starts that are so far ahead at most. Of several profiles that keep them the longest counts.
+// Keep enables reservations for starts up to so far ahead. Among several profiles the longest horizon counts.
 func (p *Promises) Keep(horizon time.Duration) {
 	if p == nil {
 		return
@@ -46,7 +46,7 @@ func (p *Promises) Keep(horizon time.Duration) {
 	}
 }
 
-// Horizon is how far ahead a start may lie, 0 where nobody keeps promises.
+// Horizon is how far ahead a start may lie, 0 if reservations are disabled.
 func (p *Promises) Horizon() time.Duration {
 	if p == nil {
 		return 0
@@ -54,21 +54,21 @@ func (p *Promises) Horizon() time.Duration {
 	return time.Duration(p.horizon.Load())
 }
 
-// LineUp says where pods stand in line.
+// LineUp sets the function for queue positions.
 func (p *Promises) LineUp(line func(*corev1.Pod) Turn) {
 	if p != nil {
 		p.line.Store(&line)
 	}
 }
 
-// OnRelease has a function called when nodes are kept from fewer than before. There is one such function.
+// OnRelease sets the function that is called when nodes are reserved from fewer pods than before. There is one such function.
 func (p *Promises) OnRelease(released func(Release)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.released = released
 }
 
-// Book is all promises, nil for none.
+// Book returns all reservations, nil for none.
 func (p *Promises) Book() *Book {
 	if p == nil {
 		return nil
@@ -76,19 +76,19 @@ func (p *Promises) Book() *Book {
 	return p.book.Load()
 }
 
-// Keeps reports whether something of a node was promised to anybody.
+// Keeps reports whether something of a node is reserved.
 func (p *Promises) Keeps(node string) bool {
 	book := p.Book()
 	return book != nil && slices.ContainsFunc(book.promises, func(promise *Promise) bool { return promise.has(node) })
 }
 
-// Any reports whether anything is promised.
+// Any reports whether anything is reserved.
 func (p *Promises) Any() bool {
 	book := p.Book()
 	return book != nil && len(book.promises) > 0
 }
 
-// Version changes with what was promised, 0 for nothing.
+// Version changes with the reservations. It is 0 if there are none.
 func (p *Promises) Version() uint64 {
 	if book := p.Book(); book != nil {
 		return book.version
@@ -96,7 +96,7 @@ func (p *Promises) Version() uint64 {
 	return 0
 }
 
-// Against returns what was promised to others of the places that a pod could take now, nil for nothing.
+// Against returns what other jobs have reserved of the places that a pod could take now, nil for nothing.
 func (p *Promises) Against(pod *corev1.Pod) *Closed {
 	book := p.Book()
 	if book == nil {
@@ -105,7 +105,7 @@ func (p *Promises) Against(pod *corev1.Pod) *Closed {
 	return book.Against(pod, p.turnOf(pod), p.now())
 }
 
-// Behind returns what was promised to those who stand behind a pod in line, nil for nothing.
+// Behind returns what jobs behind a pod in the queue have reserved, nil for nothing.
 func (p *Promises) Behind(pod *corev1.Pod) *Closed {
 	book := p.Book()
 	if book == nil {
@@ -116,7 +116,7 @@ func (p *Promises) Behind(pod *corev1.Pod) *Closed {
 
 func (p *Promises) turnOf(pod *corev1.Pod) Turn { return (*p.line.Load())(pod) }
 
-// Give promises a job its places, in place of what it was promised before, and of what another one was promised in the line of that pool.
+// Give reserves a start for a job, and replaces its earlier reservation, and the one of another job in the queue of its pool.
 func (p *Promises) Give(promise *Promise) {
 	p.change(func(before []*Promise) []*Promise {
 		if of := p.betting[promise.Job]; of != nil {
@@ -133,7 +133,7 @@ func (p *Promises) Give(promise *Promise) {
 	})
 }
 
-// End takes back what a job was promised. It has taken some nodes, of which nobody is told.
+// End removes the reservation of a job, which has taken some of the nodes. These are not reported as released.
 func (p *Promises) End(job string, taken ...string) {
 	if p.Book().Of(job) == nil {
 		return
@@ -143,7 +143,7 @@ func (p *Promises) End(job string, taken ...string) {
 	}, taken...)
 }
 
-// change replaces the book, and tells of the nodes that are kept from fewer, without those that are taken.
+// change replaces the reservations, and reports the nodes that are reserved from fewer pods, except the taken ones.
 func (p *Promises) change(how func([]*Promise) []*Promise, taken ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +162,7 @@ func (p *Promises) change(how func([]*Promise) []*Promise, taken ...string) {
 	p.book.Store(now)
 	open = slices.DeleteFunc(open, func(node string) bool { return slices.Contains(taken, node) })
 	if len(open) > 0 && p.released != nil {
-		// Who gives or ends a promise may hold what the others wait for.
+		// The caller may hold locks that the callback needs.
 		go p.released(Release{Nodes: open, before: book, after: now, of: p, now: p.now()})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// Release is a change of what was promised by which some nodes are kept from fewer pods than before.
+// Release is a change of reservations by which some nodes are reserved from fewer pods than before.
 type Release struct {
 	// Nodes are those nodes.
 	Nodes         []string
@@ -19,12 +19,11 @@ type Release struct {
 	now           time.Time
 }
 
-// Helps says which of the nodes may have room for a pod by that, nil for none: nodes on which something was promised that kept it
-// out, and with what is promised there still it could be there. Who comes first in line anyway, or was gone in time, waits for
-// something else.
+// Helps returns which of the nodes may have room for a pod after the change, nil for none: nodes with a reservation that kept it out, and on
+// which it fits beside the remaining reservations. A pod that comes first in the queue anyway, or was gone in time, waits for something else.
 func (r *Release) Helps(pod *corev1.Pod) func(*corev1.Node) bool {
 	turn := r.of.turnOf(pod)
-	was := r.before.binding(pod, turn, r.now) // one that counts no more kept it out while it did, and nobody was told of that
+	was := r.before.binding(pod, turn, r.now) // an expired reservation kept the pod out while it was in force, and its end was not reported
 	if len(was) == 0 {
 		return nil
 	}
@@ -34,13 +33,13 @@ func (r *Release) Helps(pod *corev1.Pod) func(*corev1.Node) bool {
 	}
 }
 
-// has reports whether something of a node was promised.
+// has reports whether something of a node is reserved.
 func (p *Promise) has(node string) bool {
 	_, ok := p.Places[node]
 	return ok
 }
 
-// couldFit reports whether such a pod could be on a node beside what was promised of it, were nobody else there.
+// couldFit reports whether such a pod fits on a node beside what is reserved of it, without other pods.
 func (c *Closed) couldFit(node *corev1.Node) bool {
 	if c == nil {
 		return true
@@ -57,9 +56,9 @@ func (c *Closed) couldFit(node *corev1.Node) bool {
 	return true
 }
 
-// MakesRoom reports whether a pod that is kept from a node may find room there as another one gives back some of what it held: it
-// lacks some of that beside what was promised, and it could be there. How many pods there are is not looked at: a node takes more
-// than it has cards for, and each that leaves would have all tried.
+// MakesRoom reports whether a pod that is kept from a node may find room there when another one releases some resources: it lacks some of these
+// beside the reservations, and it could fit. The number of pods is not checked: a node takes more pods than it has GPUs for, and each pod that
+// ends would activate all waiting ones.
 func (c *Closed) MakesRoom(node *corev1.Node, given []cycle.Ask) bool {
 	if c == nil {
 		return false
@@ -72,11 +71,10 @@ func (c *Closed) MakesRoom(node *corev1.Node, given []cycle.Ask) bool {
 	}) && c.couldFit(node)
 }
 
-// slip is how much later a start may be that nobody is told of: who was refused could not use it. What is added to it bit by bit
-// counts together.
+// slip is how much a start may be delayed without a notification: pods that were kept out could not use it. Small delays add up.
 const slip = time.Minute
 
-// loosened are the nodes that are kept from fewer than before: not at all, or until later.
+// loosened returns the nodes that are reserved from fewer pods than before: not at all, or for a later time.
 func loosened(before, after []*Promise) (open []string) {
 	for _, old := range before {
 		still := (&Book{promises: after}).Of(old.Job)
@@ -89,5 +87,5 @@ func loosened(before, after []*Promise) (open []string) {
 	return open
 }
 
-// tightened reports whether something is promised that was not before, or from an earlier time on.
+// tightened reports whether there is a new reservation, or one for an earlier time.
 func tightened(before, after []*Promise) bool { return len(loosened(after, before)) > 0 }

@@ -1,7 +1,6 @@
-// Package backpressure keeps the scheduler from deciding faster than the API server binds. Without it, decisions pile
-// up as bindings that wait for each other: they take memory, each pod's binding takes longer the more there are, and a
-// pod of higher priority that comes meanwhile stands behind all of them. Pods that have not been decided upon wait in
-// the scheduler's queue instead, in order of priority.
+// Package backpressure keeps the scheduler from deciding faster than the API server binds. Without it, decisions pile up as bindings that wait for
+// each other: they take memory, each binding takes longer the more there are, and a pod of higher priority that arrives meanwhile is behind all of
+// them. Instead, undecided pods wait in the scheduler's queue, by priority.
 package backpressure
 
 import (
@@ -10,43 +9,43 @@ import (
 	"time"
 )
 
-// MaxWait bounds how long bindings hold up the next pod. Bindings that hang thus do not stop the others before it shows that they
-// hang. An API server that takes longer than this to end any of those under way is not hurt by ten more a second.
+// MaxWait bounds how long bindings delay the next pod. Thus hanging bindings do not stop other pods before they are detected. An API server that
+// takes longer than this for every binding is not harmed by ten more per second.
 const MaxWait = 100 * time.Millisecond
 
-// Gate counts the bindings under way, and shows their number, their limit and the time waited for them on /metrics. A process has
-// one. nil is a gate that is always open. Its methods may be called from many goroutines.
+// Gate counts the bindings in flight and exports their number, limit and wait time on /metrics. A process has one gate. A nil gate is always open. It
+// is safe for concurrent use.
 type Gate struct {
 	mu       sync.Mutex
 	limit    *limiter
 	most     int
 	underway []*binding // in the order in which they began
-	stuck    int        // how many of them are
-	// peak is the most that held up others since fewer than the limit did.
+	stuck    int        // how many of them are stuck
+	// peak is the maximum of blocking bindings since they were last below the limit.
 	peak   int
-	opened chan struct{} // closed when the gate opens, nil while nobody waits
+	opened chan struct{} // closed when the gate opens, nil without waiters
 }
 
-// binding is one that is under way.
+// binding is a binding in flight.
 type binding struct {
 	began     time.Time
-	rank      int // it is one of so many that hold up others, counted when it began
-	overtaken int // by so many that began later and have ended, in a small part of its time
+	rank      int // the number of blocking bindings, including it, when it began
+	overtaken int // how many later bindings ended in a small part of its time
 	stuck     bool
 }
 
-// NewGate returns a gate that is open while fewer bindings are under way than are worth having, which it learns from what they
-// take, and fewer than most, at least one.
+// NewGate returns a gate that is open while the bindings in flight are below the useful number, which it learns from their duration, and below most,
+// at least one.
 //
-// The members of a gang are bound at once, which is more than that: then it opens when a quarter of them are bound. The API server
-// would have nothing to do while the members of the next gang are decided upon, which are not bound before the last of them is.
+// A gang binds all members at once, which exceeds the limit: then the gate opens when a quarter of them are bound. Otherwise the API server would
+// idle while the next gang is decided, whose members are bound only after the last decision.
 func NewGate(most int) *Gate {
 	registerMetrics()
 	return &Gate{limit: newLimiter(most), most: max(most, 1)}
 }
 
-// Begin notes that a binding has begun, and returns what is to be called once when it has succeeded or failed. It never waits:
-// what is decided is bound.
+// Begin records the begin of a binding, and returns a function to call once when it has succeeded or failed. It never blocks: every decision is
+// bound.
 func (g *Gate) Begin() (end func()) {
 	if g == nil {
 		return func() {}
@@ -63,12 +62,12 @@ func (g *Gate) Begin() (end func()) {
 	}
 }
 
-// ended is called with the lock.
+// ended removes a binding. The caller holds the lock.
 func (g *Gate) ended(done *binding) {
 	at := slices.Index(g.underway, done)
 	g.underway = slices.Delete(g.underway, at, at+1)
 	now := time.Now()
-	if done.stuck { // what it took tells of what it hung on
+	if done.stuck { // its duration reflects what it hung on
 		g.stuck--
 	} else {
 		g.limit.ended(now, now.Sub(done.began), done.rank)
@@ -77,10 +76,10 @@ func (g *Gate) ended(done *binding) {
 	g.changed()
 }
 
-// overtake notes that a binding has ended which began after these and took so long. An API server takes about as long for those that
-// come later, and ends them later. So one that was overtaken again and again, by those that took a tenth of its time, does not wait
-// for others: it hangs, such as on the slow webhook of its namespace, and holds up nobody any more. No more than most of them are
-// told apart, so that the pods of that namespace do not pile up without end.
+// overtake records that a binding ended which began after the earlier ones and took the given time. An API server takes about as long for later
+// bindings and ends them later. So a binding that is overtaken repeatedly, by ones that took a tenth of its time, does not wait for others: it hangs,
+// for example on a slow webhook of its namespace, and no longer blocks other pods. At most most bindings are marked, so that pods of that namespace
+// cannot pile up without limit.
 func (g *Gate) overtake(earlier []*binding, now time.Time, took time.Duration) {
 	for _, each := range earlier {
 		if 10*took >= now.Sub(each.began) {
@@ -93,10 +92,10 @@ func (g *Gate) overtake(earlier []*binding, now time.Time, took time.Duration) {
 	}
 }
 
-// counted returns how many of the bindings under way hold up others.
+// counted returns the number of blocking bindings.
 func (g *Gate) counted() int { return len(g.underway) - g.stuck }
 
-// changed is called with the lock.
+// changed updates the metrics and opens the gate if possible. The caller holds the lock.
 func (g *Gate) changed() {
 	bindings.Set(float64(len(g.underway)))
 	overtaken.Set(float64(g.stuck))
@@ -112,7 +111,7 @@ func (g *Gate) changed() {
 
 func (g *Gate) isOpen() bool { return g.counted() < max(g.limit.now(), 3*g.peak/4) }
 
-// Wait returns when the gate is open, at the latest after [MaxWait].
+// Wait blocks until the gate is open, for at most [MaxWait].
 func (g *Gate) Wait() {
 	if g == nil {
 		return
@@ -129,7 +128,7 @@ func (g *Gate) Wait() {
 	waits.Observe(time.Since(start).Seconds())
 }
 
-// whenOpen returns what is closed once the gate opens, nil if it is open.
+// whenOpen returns a channel that is closed when the gate opens, nil if it is open.
 func (g *Gate) whenOpen() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,34 +6,32 @@ import (
 )
 
 const (
-	// startLimit is the limit before anything is known: enough for 1,600 pods a second where a binding takes 10 ms.
+	// startLimit is the initial limit: enough for 1,600 pods per second if a binding takes 10 ms.
 	startLimit = 16
-	// leastLimit keeps a scheduler going whose API server is overwhelmed by others. Fewer than these tell nothing of a queue.
+	// leastLimit keeps a scheduler going when others overload its API server. Fewer bindings show nothing about a queue.
 	leastLimit = 4
-	// So many of the bindings under way may stand behind others in the API server: with fewer of them it may have nothing to do
-	// between two, with more they only wait for each other.
+	// The target range of bindings that queue in the API server: with fewer it may idle between two, with more they only wait for each other.
 	fewQueued, manyQueued = 3, 6
-	// leastRound is how many bindings a round has at least, whose median says what one takes, and leastProbe those of a probe.
+	// leastRound is the minimum size of a round, whose median is the duration of a binding, and leastProbe that of a probe.
 	leastRound, leastProbe = 8, 32
-	// probeEvery is how often a probe is made, a round with a quarter of the limit, which shows what a binding takes that waits for few
-	// others. That changes when others ask the API server for more, or for less.
+	// probeEvery is the interval of probes: rounds with a quarter of the limit, which show the duration of a binding with little waiting. That
+	// changes with the load from others on the API server.
 	probeEvery = 5 * time.Second
 )
 
-// limiter chooses how many bindings are worth having under way, from what they take. It does what TCP Vegas does with packets
-// (Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", 1995): of n under way, n × (1 − base/took)
-// stand behind others, where base is what a binding takes that waits for no other. The limit grows while those are few, and
-// shrinks while they are many, by an eighth. The base is that of the last probe, or what rounds took since in the mean of the last
-// few, if that is less. The least of many rounds would be a lucky one.
+// limiter chooses the useful number of bindings in flight from their duration. It works like TCP Vegas with packets (Brakmo and Peterson, "TCP Vegas:
+// End to End Congestion Avoidance on a Global Internet", 1995): of n in flight, n × (1 − base/took) are queued, where base is the duration of a
+// binding that waits for no other. The limit grows while few are queued, and shrinks while many are, by an eighth. The base is that of the last
+// probe, or the moving average of the rounds since then if that is less. The minimum of many rounds would be an outlier.
 type limiter struct {
 	most, limit int
 
 	base    time.Duration // 0 before the first probe
-	recent  time.Duration // what rounds took since it, the last ones counting most
+	recent  time.Duration // moving average of the rounds since then
 	probed  time.Time     // when the last probe began
 	probing bool
-	round   []time.Duration // what the bindings of this round, or probe, took
-	reached bool            // in this round, the limit was reached
+	round   []time.Duration // durations of this round or probe
+	reached bool            // the limit was reached in this round
 }
 
 func newLimiter(most int) *limiter {
@@ -49,8 +47,8 @@ func (l *limiter) now() int {
 	return l.limit
 }
 
-// ended notes what a binding took, and that it was one of so many under way when it began. Those beyond the limit are members of
-// a gang, which begin all at once and wait for each other.
+// ended records the duration of a binding and the number in flight when it began. Those beyond the limit are members of a gang, which begin at once
+// and wait for each other.
 func (l *limiter) ended(at time.Time, took time.Duration, underway int) {
 	limit := l.now()
 	if underway > limit {
@@ -73,7 +71,7 @@ func (l *limiter) ended(at time.Time, took time.Duration, underway int) {
 	}
 }
 
-// adjust ends a round, of which a binding took so long in the median.
+// adjust ends a round with the given median duration.
 func (l *limiter) adjust(took time.Duration) {
 	if l.probing {
 		l.base, l.recent = took, took

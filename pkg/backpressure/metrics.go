@@ -31,5 +31,5 @@ var (
 	})
 )
 
-// registerMetrics shows the metrics on the scheduler's /metrics, where there is a gate.
+// registerMetrics adds the metrics to the scheduler's /metrics, if there is a gate.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(bindings, limits, overtaken, waits) })

@@ -1,5 +1,5 @@
-// Package channel says which channels the jobs of a namespace may tell how they ended. A channel is a name: where it leads
-// is a secret of the administrators, which no user and no program but gpu-controller reads. What is here anybody may know.
+// Package channel decides which channels the jobs of a namespace may notify of their end. A channel is a name: its URL is a secret of the
+// administrators that only gpu-controller reads. This package contains nothing secret.
 package channel
 
 import (
@@ -13,7 +13,7 @@ import (
 // everywhere stands for all namespaces.
 const everywhere = "*"
 
-// Allowed are the channels of a namespace by what administrators have written, sorted.
+// Allowed returns the channels of a namespace according to the administrators' policy, sorted.
 func Allowed(policy map[string]string, namespace string) []string {
 	var out []string
 	for key, namespaces := range policy {
@@ -29,8 +29,8 @@ func Allowed(policy map[string]string, namespace string) []string {
 	return out
 }
 
-// Refused says why the jobs of a namespace may not tell a channel; nothing if they may. Whether there is one for others is not
-// told.
+// Refused returns why the jobs of a namespace may not notify a channel; nothing if they may. It does not reveal whether other namespaces have the
+// channel.
 func Refused(policy map[string]string, namespace, name string) phrase.Text {
 	allowed := Allowed(policy, namespace)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Change is one thing that differs between two configurations. An empty value is one that is not there.
+// Change is one difference between two configurations. An empty value is a missing one.
 type Change struct {
 	// Where is a path, such as "profile gpu-scheduler: filter".
 	Where  string `json:"where"`
@@ -16,7 +16,7 @@ type Change struct {
 	After  string `json:"after"`
 }
 
-// Changes are what differs from one meaning to another, by path.
+// Changes returns the differences between two meanings, sorted by path.
 func Changes(before, after *Meaning) []Change {
 	was, is := before.flat(), after.flat()
 	all := maps.Clone(was)
@@ -30,7 +30,7 @@ func Changes(before, after *Meaning) []Change {
 	return changes
 }
 
-// flat is a meaning as values by path.
+// flat returns a meaning as values by path.
 func (m *Meaning) flat() map[string]string {
 	into := map[string]string{}
 	flatten(m.Settings, "", into)
@@ -84,7 +84,7 @@ func flatten(value any, path string, into map[string]string) {
 
 func written(value any) string {
 	text, err := json.Marshal(value)
-	if err != nil { // what was read from JSON can be written
+	if err != nil { // values decoded from JSON can be encoded
 		return fmt.Sprint(value)
 	}
 	return string(text)

@@ -1,6 +1,6 @@
-// Package configcheck says what a configuration of the scheduler means: which plugins run at each extension point and in
-// which order, with which weights and arguments, and what that is against another configuration. It asks the code that
-// the scheduler itself starts with, so that what it accepts starts, and what it refuses does not.
+// Package configcheck explains a configuration of the scheduler: which plugins run at each extension point and in which order, with which weights and
+// arguments, and how that differs from another configuration. It uses the code with which the scheduler itself starts, so that a configuration it
+// accepts starts, and one it refuses does not.
 package configcheck
 
 import (
@@ -25,45 +25,44 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate"
 )
 
-// MountedConfig is the JSONPath of the name of the ConfigMap that the Deployment of the scheduler mounts: each configuration has
-// a name of its own.
+// MountedConfig is the JSONPath of the ConfigMap name that the scheduler's Deployment mounts: each configuration has its own name.
 const MountedConfig = `{.spec.template.spec.volumes[?(@.name=="config")].configMap.name}`
 
-// Meaning is what a configuration comes to, with every default filled in.
+// Meaning is a configuration with all defaults filled in.
 type Meaning struct {
-	// Warnings are what is accepted and probably not meant.
+	// Warnings are about settings that are accepted but probably not intended.
 	Warnings []string `json:"warnings,omitempty"`
-	// Settings are all but the profiles.
+	// Settings is everything except the profiles.
 	Settings map[string]any `json:"settings,omitempty"`
 	Profiles []Profile      `json:"profiles"`
 }
 
-// IsPolicy is whether it is a scoring policy alone.
+// IsPolicy reports whether it is only a scoring policy.
 func (m *Meaning) IsPolicy() bool { return m.Settings == nil }
 
 // Profile is one scheduler of the process.
 type Profile struct {
 	SchedulerName string `json:"schedulerName"`
-	// PercentageOfNodesToScore is nil where that of the settings holds.
+	// PercentageOfNodesToScore is nil if the one in the settings applies.
 	PercentageOfNodesToScore *int32  `json:"percentageOfNodesToScore,omitempty"`
 	Points                   []Point `json:"points"`
-	// Args are the arguments of the plugins that run, by plugin.
+	// Args are the arguments of the active plugins, by plugin.
 	Args map[string]any `json:"args"`
 }
 
-// Point is one extension point, and the plugins there in the order in which they run.
+// Point is one extension point with its plugins, in the order in which they run.
 type Point struct {
 	Name    string   `json:"name"`
 	Plugins []Plugin `json:"plugins"`
 }
 
-// Plugin is one plugin at an extension point. Weight is 0 but for score.
+// Plugin is one plugin at an extension point. Weight is 0 except for score.
 type Plugin struct {
 	Name   string `json:"name"`
 	Weight int32  `json:"weight,omitempty"`
 }
 
-// Mistakes are fields that nothing reads.
+// Mistakes are unknown fields.
 type Mistakes []Problem
 
 func (m Mistakes) Error() string {
@@ -74,8 +73,8 @@ func (m Mistakes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Read returns what a KubeSchedulerConfiguration means, or a scoring policy (kind GPUScoreArgs), which is a profile without
-// plugins. The error is [Mistakes] if there are unknown fields, and otherwise what the scheduler itself would end with.
+// Read returns the meaning of a KubeSchedulerConfiguration, or of a scoring policy (kind GPUScoreArgs), which is a profile without plugins. The error
+// is [Mistakes] if there are unknown fields, and otherwise the scheduler's own startup error.
 func Read(ctx context.Context, data []byte) (*Meaning, error) {
 	root, warnings, err := parse(data)
 	if err != nil {
@@ -91,7 +90,7 @@ func Read(ctx context.Context, data []byte) (*Meaning, error) {
 	}
 	warning, err := configscheme.CheckVersion(data)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says all there is
+		return nil, err //nolint:wrapcheck // the error is complete
 	}
 	if warning != "" {
 		warnings = append(warnings, warning)
@@ -101,19 +100,19 @@ func Read(ctx context.Context, data []byte) (*Meaning, error) {
 	}
 	cfg, err := simulate.ParseConfig(data)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says all there is
+		return nil, err //nolint:wrapcheck // the error is complete
 	}
 	return meaningOf(ctx, cfg, append(warnings, classic(root)...))
 }
 
-// parse reads the first document, the only one that the scheduler reads.
+// parse parses the first document, the only one that the scheduler reads.
 func parse(data []byte) (root *yaml.Node, warnings []string, err error) {
 	var documents [2]yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	if err := decoder.Decode(&documents[0]); errors.Is(err, io.EOF) {
 		return nil, nil, errors.New("there is nothing in it")
 	} else if err != nil {
-		return nil, nil, err //nolint:wrapcheck // it names the line
+		return nil, nil, err //nolint:wrapcheck // the error contains the line
 	}
 	if problem := safeyaml.Unfold(&documents[0], safeyaml.Configuration); problem != nil {
 		return nil, nil, problem
@@ -143,7 +142,7 @@ func readPolicy(root *yaml.Node, data []byte, warnings []string) (*Meaning, erro
 	}
 	args, err := configv1.ParseScorePolicy(data)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says all there is
+		return nil, err //nolint:wrapcheck // the error is complete
 	}
 	values, err := generic(args)
 	if err != nil {
@@ -196,7 +195,7 @@ func meaningOf(ctx context.Context, cfg *config.KubeSchedulerConfiguration, warn
 	return meaning, nil
 }
 
-// pointsOf lists the extension points at which plugins run, in the order in which a pod meets them.
+// pointsOf lists the extension points with plugins, in the order of a scheduling cycle.
 func pointsOf(plugins *config.Plugins) []Point {
 	all := []struct {
 		name string

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// classic says what the scores of a configuration come to that was written for the classic plugins. They had a band of 60 to 80 % and a
-// matrix of types in their code, so that their files give weights and nothing else.
+// classic warns about a configuration that was written for the classic plugins. Their code contained a band of 60 to 80 % and a matrix of
+// types, so that their files contain only weights.
 func classic(root *yaml.Node) []string {
 	var all []string
 	for i, profile := range itemsOf(root, "profiles") {
@@ -25,13 +25,13 @@ func classic(root *yaml.Node) []string {
 	return all
 }
 
-// saysHow reports whether arguments of GPUScore say more than weights: then they were written for ours.
+// saysHow reports whether arguments of GPUScore contain more than weights, which means that they were written for our plugin.
 func saysHow(args *yaml.Node) bool {
 	return slices.ContainsFunc([]string{"strategy", "strategyByJobType", "targetBand", "compatibleTypes", "keepWholePerMille", "policyFile"},
 		func(name string) bool { return fieldOf(args, name) != nil })
 }
 
-// fieldOf is a field of a mapping, nil where there is none.
+// fieldOf returns a field of a mapping, nil if it is missing.
 func fieldOf(mapping *yaml.Node, name string) *yaml.Node {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {
 		return nil
@@ -44,7 +44,7 @@ func fieldOf(mapping *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// itemsOf are the items of a list in a mapping.
+// itemsOf returns the items of a list in a mapping.
 func itemsOf(mapping *yaml.Node, name string) []*yaml.Node {
 	list := fieldOf(mapping, name)
 	if list == nil || list.Kind != yaml.SequenceNode {

@@ -12,11 +12,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// leastRatio is how many times the weight of all other scorers together that of GPUScore should be: each gives at most
-// 100 points, and a point of GPUScore is to outweigh them all.
+// leastRatio is the recommended minimum ratio of GPUScore's weight to the sum of all other scorers' weights: each gives at most 100 points, and
+// one point of GPUScore should outweigh them all.
 const leastRatio = 100
 
-// doubts are what a profile does that is accepted and probably not meant.
+// doubts returns warnings about settings of a profile that are accepted but probably not intended.
 func doubts(p *Profile, given *config.KubeSchedulerProfile) []string {
 	var all []string
 	doubt := func(is bool, format string, args ...any) {
@@ -45,16 +45,16 @@ func doubts(p *Profile, given *config.KubeSchedulerProfile) []string {
 	return all
 }
 
-// argsOf are the arguments of a plugin by their names in the file, nil for none.
+// argsOf returns the arguments of a plugin by their names in the file, nil for none.
 func (p *Profile) argsOf(plugin string) map[string]any {
 	args, _ := p.Args[plugin].(map[string]any)
 	return args
 }
 
-// lease is the Lease of manifests/scheduler, by which the API server knows who leads.
+// lease is the Lease of manifests/scheduler, by which the API server knows the leader.
 const lease = metav1.NamespaceSystem + "/gpu-scheduler"
 
-// unfenced says where the API server would refuse each binding of a scheduler, as it does where manifests/policy is installed.
+// unfenced warns if the API server would refuse each binding of the scheduler, as it does where manifests/policy is installed.
 func unfenced(election *componentbaseconfig.LeaderElectionConfiguration) []string {
 	const refused = ", so the API server refuses every binding where manifests/policy is installed: "
 	switch {
@@ -67,7 +67,7 @@ func unfenced(election *componentbaseconfig.LeaderElectionConfiguration) []strin
 	return nil
 }
 
-// at is the place of a plugin at an extension point, -1 if it is not there.
+// at returns the index of a plugin at an extension point, -1 if it is not there.
 func (p *Profile) at(point, plugin string) int {
 	for _, at := range p.Points {
 		if at.Name == point {
@@ -77,14 +77,14 @@ func (p *Profile) at(point, plugin string) int {
 	return -1
 }
 
-// binds is whether GPUDevices is asked before any other plugin that binds.
+// binds reports whether GPUDevices is the first plugin that binds.
 func (p *Profile) binds() bool { return p.at("bind", "GPUDevices") == 0 }
 
 func (p *Profile) runs(plugin string) bool {
 	return slices.ContainsFunc(p.Points, func(at Point) bool { return p.at(at.Name, plugin) >= 0 })
 }
 
-// weights are that of GPUScore, and those of all other scorers together.
+// weights returns the weight of GPUScore, and the sum of the weights of all other scorers.
 func (p *Profile) weights() (ours int32, others int64) {
 	for _, at := range p.Points {
 		for _, plugin := range at.Plugins {

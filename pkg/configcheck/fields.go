@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
-// Problem is a mistake in a file, and where it is.
+// Problem is a mistake in a file with its position.
 type Problem struct {
 	// Line counts from 1.
 	Line    int    `json:"line"`
@@ -24,10 +24,10 @@ type Problem struct {
 
 func (p Problem) String() string { return fmt.Sprintf("line %d: %s: %s", p.Line, p.Path, p.Message) }
 
-// walker finds the keys of a document that its Go type has no field for. The decoder of Kubernetes names the first few of
-// them, without a line or what was meant.
+// walker finds the keys of a document for which its Go type has no field. Kubernetes' decoder names only the first few, without a line or a
+// suggestion.
 type walker struct {
-	// argsOf returns the type of a plugin's arguments, nil for one whose arguments are not known.
+	// argsOf returns the type of a plugin's arguments, nil if it is unknown.
 	argsOf   func(plugin string) reflect.Type
 	problems []Problem
 }
@@ -37,7 +37,7 @@ func (w *walker) walk(node *yaml.Node, of reflect.Type, path string) {
 		of = of.Elem()
 	}
 	if reflect.PointerTo(of).Implements(reflect.TypeFor[json.Unmarshaler]()) {
-		return // it reads what it likes
+		return // it has its own decoder
 	}
 	switch {
 	case node.Kind == yaml.MappingNode && of.Kind() == reflect.Struct:
@@ -74,7 +74,7 @@ func (w *walker) walkStruct(node *yaml.Node, of reflect.Type, path string) {
 	}
 }
 
-// fieldsOf collects the fields of a struct by their names in YAML, those of inlined structs included.
+// fieldsOf collects the fields of a struct by their YAML names, including those of inlined structs.
 func fieldsOf(of reflect.Type, into map[string]reflect.Type) {
 	for i := range of.NumField() {
 		field := of.Field(i)
@@ -96,13 +96,13 @@ func meant(name string, fields map[string]reflect.Type) string {
 	}
 	slices.Sort(known)
 	nearest := slices.SortedStableFunc(slices.Values(known), func(a, b string) int { return cmp.Compare(len(a), len(b)) })
-	if hint := spelling.DidYouMean(name, nearest); len(hint) > 0 { // of equals the shortest: plugin is meant for plugins
+	if hint := spelling.DidYouMean(name, nearest); len(hint) > 0 { // among equals the shortest: plugin is probably plugins
 		return hint.String()
 	}
 	return ", want one of " + strings.Join(known, ", ")
 }
 
-// valueOf returns the text under a key of a section, "" if it has none.
+// valueOf returns the text of a key of a section, "" if it has none.
 func valueOf(node *yaml.Node, key string) string {
 	if value := fieldOf(node, key); value != nil {
 		return value.Value

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// width is that of a terminal that shows all of it, and column where values begin.
+// width is the output width in columns, and column where values begin.
 const (
 	width  = 100
 	column = 14
@@ -35,7 +35,7 @@ func Write(to io.Writer, m *Meaning) error {
 		}
 	}
 	_, err := to.Write(out.Bytes())
-	return err //nolint:wrapcheck // it is the terminal's
+	return err //nolint:wrapcheck // the terminal's own error
 }
 
 func writeProfile(out *bytes.Buffer, p *Profile) error {
@@ -75,7 +75,7 @@ func WriteChanges(to io.Writer, against string, changes []Change) error {
 		out.WriteString(wrap("    + ", words(change.After), ", "))
 	}
 	_, err := to.Write(out.Bytes())
-	return err //nolint:wrapcheck // it is the terminal's
+	return err //nolint:wrapcheck // the terminal's own error
 }
 
 func words(value string) []string {
@@ -85,7 +85,7 @@ func words(value string) []string {
 	return strings.Split(value, ", ")
 }
 
-// wrap writes words behind a heading, and goes on below the first where a line is full.
+// wrap writes words after a heading, and wraps full lines below the first word.
 func wrap(heading string, words []string, separator string) string {
 	var out strings.Builder
 	indent, used := strings.Repeat(" ", len(heading)), len(heading)

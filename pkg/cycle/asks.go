@@ -13,7 +13,7 @@ type Ask struct {
 	Amount   int64
 }
 
-// AsksOf is what a pod asks of its node: more than nothing of each resource.
+// AsksOf returns what a pod requests from its node: the positive amounts.
 func AsksOf(pod *corev1.Pod) []Ask {
 	asks := []Ask{{corev1.ResourcePods, 1}}
 	for name, amount := range amounts.Requests(pod) {
@@ -53,8 +53,8 @@ func OfferedBy(node *corev1.Node, name corev1.ResourceName) int64 {
 	return amount.Value()
 }
 
-// HeldBy returns how much of a resource pods hold of their node, as NodeInfo counts it: while one is being resized in place, what its node
-// has allocated to it, which may be more than it asks for by now.
+// HeldBy returns how much of a resource pods hold of their node, as NodeInfo counts it: during an in-place resize this is what the node has
+// allocated, which may exceed the current request.
 func HeldBy(pods []fwk.PodInfo, name corev1.ResourceName) (sum int64) {
 	for _, pod := range pods {
 		sum += min(heldBy(pod, name), most-sum)
@@ -77,10 +77,10 @@ func heldBy(pod fwk.PodInfo, name corev1.ResourceName) int64 {
 	return held.GetScalarResources()[name]
 }
 
-// most is what a sum stops at: 64 TiB, so that those of a gang can be added up.
+// most is the limit of a sum: 64 TiB, so that the sums of a gang can be added up.
 const most = 1 << 46
 
-// SumOf adds up what is asked of one resource, without wrapping around.
+// SumOf adds up the requests of one resource, without overflow.
 func SumOf(asks []Ask, resource corev1.ResourceName) (sum int64) {
 	for _, ask := range asks {
 		if ask.Resource == resource {

@@ -10,13 +10,12 @@ import (
 
 const attemptKey fwk.StateKey = "Attempt"
 
-// Attempts numbers the scheduling attempts of a process. The plugins share one: what is learned from pods is learned
-// again after so many attempts, and a binding tells which one it came of, and what was known of pods by then, so that a
-// replay learns when the scheduler did and decides in the same order. The zero value has counted none. It may be used by
-// many goroutines.
+// Attempts numbers the scheduling attempts of a process, shared by all plugins. Forecasts are updated after a number of attempts, and a binding
+// records its attempt and the pod changes known by then, so that a replay updates when the scheduler did and decides in the same order. The zero
+// value has counted none. It is safe for concurrent use.
 type Attempts struct {
 	last atomic.Int64
-	// Seen is what of the changes of pods the attempts could know.
+	// Seen is the last pod change that attempts could know.
 	Seen Revision
 }
 
@@ -26,7 +25,7 @@ type number int64
 // Clone implements fwk.StateData.
 func (n number) Clone() fwk.StateData { return n }
 
-// Of returns the number of an attempt, from 1. Who asks first in an attempt has it counted.
+// Of returns the number of an attempt, from 1. The first call in an attempt counts it.
 func (a *Attempts) Of(cs fwk.CycleState) int64 {
 	if n, err := Read[number](cs, attemptKey); err == nil {
 		return int64(n)
@@ -36,20 +35,19 @@ func (a *Attempts) Of(cs fwk.CycleState) int64 {
 	return n
 }
 
-// Set has the next attempt follow on one of a number.
+// Set sets the number of the previous attempt.
 func (a *Attempts) Set(last int64) { a.last.Store(last) }
 
-// Revision is how far somebody is with what happens to pods: the highest resource version of those reached. The zero
-// value has reached none. It may be used by many goroutines.
+// Revision is the progress through pod changes: the highest resource version reached. The zero value has reached none. It is safe for concurrent
+// use.
 type Revision struct {
 	mu      sync.Mutex
 	version string
 }
 
-// Reach moves the revision on to the resource version of a pod. One that is passed already, or none at all, changes
-// nothing.
+// Reach advances the revision to the resource version of a pod. A lower or empty version changes nothing.
 func (r *Revision) Reach(version string) {
-	// What is no version compares with none, not even with itself.
+	// A string that is no version is not comparable, not even with itself.
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return
 	}

@@ -4,24 +4,23 @@ import fwk "k8s.io/kube-scheduler/framework"
 
 const changesKey fwk.StateKey = "Changes"
 
-// maxChanges is how many changes are remembered at least. Whoever has not asked for longer than that looks at all nodes,
-// which is no dearer by then.
+// maxChanges is the minimum number of changes that are remembered. A reader with more changes than that visits all nodes, which is no more
+// expensive by then.
 const maxChanges = 1 << 14
 
-// Changes tell which nodes of the snapshot may be others than some cycles ago, so that what is remembered of thousands of
-// nodes is put right by a look at a few. They name a node that has changed, and may name one that has not. They belong to
-// one scheduler, and nil know nothing. Who notes changes must let no snapshot be taken between a change and its note; asking
-// is for the scheduling cycle alone.
+// Changes record which nodes of the snapshot may have changed since earlier cycles, so that caches of thousands of nodes are updated by a look
+// at a few. They include every changed node, and may include unchanged ones. They belong to one scheduler; nil knows no changes. The writer must
+// not allow a snapshot between a change and its record. Only the scheduling cycle may read them.
 type Changes struct {
-	// pending are not in a snapshot yet. Where no snapshot is taken for long, as by who does not lead, some were missed.
+	// pending are changes that are not in a snapshot yet. If no snapshot is taken for long, as without leadership, some are dropped.
 	pending []string
 	missed  bool
-	// log are the nodes that changed, of which so many others were forgotten before.
+	// log are the changed nodes, after so many dropped entries.
 	log       []string
 	forgotten int64
 }
 
-// Note is told of a node whose pods or whose own description change.
+// Note records a node whose pods or object change.
 func (c *Changes) Note(node string) {
 	if last := len(c.pending) - 1; last >= 0 && c.pending[last] == node {
 		return
@@ -32,9 +31,9 @@ func (c *Changes) Note(node string) {
 	c.pending = append(c.pending, node)
 }
 
-// Taken is told that a snapshot is taken, of all that was noted so far.
+// Taken records that a snapshot with all recorded changes is taken.
 func (c *Changes) Taken() {
-	if c.missed { // no mark is good any more
+	if c.missed { // no mark is valid any more
 		c.forgotten += int64(len(c.log)) + 1
 		c.log, c.missed = c.log[:0], false
 	}
@@ -46,11 +45,11 @@ func (c *Changes) Taken() {
 	}
 }
 
-// Mark is a moment from which on changes can be asked for. The zero value is before all of them.
+// Mark is a position in the changes. The zero value is before all of them.
 type Mark struct{ at int64 }
 
-// Since returns the nodes that may have changed since a mark, and moves the mark on to now. It returns false, and any
-// node may have, where that is not known or where there are more of them than somebody would look at.
+// Since returns the nodes that may have changed since a mark, and advances the mark. It returns false, and any node may have changed, if
+// that is unknown or there are more than most.
 func (c *Changes) Since(mark *Mark, most int) ([]string, bool) {
 	if c == nil {
 		*mark = Mark{}
@@ -65,13 +64,13 @@ func (c *Changes) Since(mark *Mark, most int) ([]string, bool) {
 	return c.log[from:], true
 }
 
-// Clone implements fwk.StateData. The changes are of all cycles.
+// Clone implements fwk.StateData. All cycles share the changes.
 func (c *Changes) Clone() fwk.StateData { return c }
 
-// Follow leaves the changes in the state of a cycle.
+// Follow stores the changes in the state of a cycle.
 func Follow(cs fwk.CycleState, c *Changes) { cs.Write(changesKey, c) }
 
-// Followed returns the changes of a cycle, nil where nobody notes them.
+// Followed returns the changes of a cycle, nil if none are recorded.
 func Followed(cs fwk.CycleState) *Changes {
 	c, err := Read[*Changes](cs, changesKey)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package cycle is what the plugins share of one scheduling cycle, through its state, since they do not import each
-// other: the number of the attempt, which nodes have changed since earlier ones, the plan by which a gang is bound, and the scores of the
-// candidates, from the plugin that scores to the one that records. Package shortlist beside it has the nodes that are tried first.
+// Package cycle is the state that the plugins share during one scheduling cycle, since they do not import each other: the number of the attempt,
+// which nodes have changed since earlier ones, the plan by which a gang is bound, and the scores of the candidates, from the plugin that scores
+// to the one that records. Package shortlist has the nodes that are tried first.
 package cycle
 
 import (

@@ -8,23 +8,23 @@ import (
 
 const expectationKey fwk.StateKey = "Expectation"
 
-// Expectation is which pods the plugin that scores expects while it values nodes for a pod, for the plugin that keeps
-// nodes for some of them. It never changes, so clones of a state share it.
+// Expectation is the forecast of pods by which the scoring plugin scores nodes for a pod, for the plugin that keeps nodes for some of the
+// expected pods. It never changes, so clones of a state share it.
 type Expectation struct {
 	Forecasts *fragmentation.Forecasts
-	// Asked is what the pod asks for.
+	// Asked is the pod's request.
 	Asked fragmentation.Ask
-	// KeepPerMille is how many nodes to keep whole, in a thousand of those worth keeping.
+	// KeepPerMille is how many nodes to keep whole, per thousand worth keeping.
 	KeepPerMille int64
 }
 
 // Clone implements fwk.StateData.
 func (e *Expectation) Clone() fwk.StateData { return e }
 
-// Expect leaves an expectation in the state of a cycle.
+// Expect stores an expectation in the state of a cycle.
 func Expect(cs fwk.CycleState, e *Expectation) { cs.Write(expectationKey, e) }
 
-// Expected returns what was left, nil where nothing was: not all strategies ask what pods are to be expected.
+// Expected returns the stored expectation, nil if there is none: not all strategies use forecasts.
 func Expected(cs fwk.CycleState) *Expectation {
 	e, err := Read[*Expectation](cs, expectationKey)
 	if err != nil {

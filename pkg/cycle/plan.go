@@ -12,22 +12,22 @@ import (
 
 const planKey fwk.StateKey = "GangPlan"
 
-// GangPlan is the decision by which members of a gang are bound together, for the plugin that binds. All of them share one. The
-// zero value is of a gang that is not let go yet.
+// GangPlan is the decision by which members of a gang are bound together, for the plugin that binds. All members share it. The zero value
+// belongs to a gang that has not been admitted yet.
 type GangPlan struct {
 	mu      sync.Mutex
 	at      time.Time
 	members int
 }
 
-// Decide notes when so many members were let go together.
+// Decide records when so many members were admitted together.
 func (p *GangPlan) Decide(at time.Time, members int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.members = at, members
 }
 
-// Text is what is written of a plan on each Binding by it, "" before it is decided. No two plans of a gang have the same.
+// Text is the text of a plan on each of its Bindings, "" before it is decided. No two plans of a gang have the same text.
 func (p *GangPlan) Text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,10 +37,10 @@ func (p *GangPlan) Text() string {
 	return fmt.Sprintf("%s/%d", p.at.UTC().Format(time.RFC3339Nano), p.members)
 }
 
-// Clone implements fwk.StateData. A plan is of several cycles.
+// Clone implements fwk.StateData. Several cycles share a plan.
 func (p *GangPlan) Clone() fwk.StateData { return p }
 
-// Plan leaves a plan in the state of a cycle.
+// Plan stores a plan in the state of a cycle.
 func Plan(cs fwk.CycleState, p *GangPlan) { cs.Write(planKey, p) }
 
 // Planned returns the text of the plan in the state of a cycle, "" for a pod that is bound by itself.
@@ -52,7 +52,7 @@ func Planned(cs fwk.CycleState) string {
 	return p.Text()
 }
 
-// MembersOf reads of the text of a plan how many members were let go by it, 0 from what is none.
+// MembersOf parses how many members were admitted by a plan, 0 for an invalid text.
 func MembersOf(text string) int {
 	_, count, _ := strings.Cut(text, "/")
 	members, err := strconv.Atoi(count)

@@ -16,12 +16,12 @@ const ScoresKey fwk.StateKey = "ExplainScores"
 // maxParts is how many parts a score may have.
 const maxParts = 8
 
-// Scores gathers what each candidate of one scheduling cycle is worth. Nodes are scored in many goroutines, so
-// adding takes no lock and no memory beyond what [NewScores] took. nil gathers nothing.
+// Scores collects the scores of the candidates of one scheduling cycle. Nodes are scored concurrently, so adding takes no lock and no memory
+// beyond what [NewScores] allocated. nil collects nothing.
 type Scores struct {
 	parts   []explain.Part // names and weights
 	used    atomic.Int64
-	weighed int // nodes, also those that are not noted
+	weighed int // nodes, including those that are not recorded
 	entries []score
 }
 
@@ -31,19 +31,19 @@ type score struct {
 	values      [maxParts]int64
 }
 
-// NewScores has room for a number of nodes. Parts name the parts of a score and their weights, at most eight.
+// NewScores allocates room for a number of nodes. Parts name the parts of a score and their weights, at most eight.
 func NewScores(nodes int, parts []explain.Part) *Scores {
 	return &Scores{parts: parts[:min(len(parts), maxParts)], weighed: nodes, entries: make([]score, nodes)}
 }
 
-// Weighed tells how many nodes there were, where only the best of them are noted.
+// Weighed sets the number of scored nodes, if only the best of them are added.
 func (s *Scores) Weighed(nodes int) { s.weighed = nodes }
 
 // Clone implements fwk.StateData. Scores belong to one cycle and are shared with its clones.
 func (s *Scores) Clone() fwk.StateData { return s }
 
-// Add notes the score of a node in points and the values of its parts, in the order of the parts. Rank is what nodes are
-// compared by, which may tell those apart that have the same points. Nodes beyond the room that was made are not noted.
+// Add records the score of a node in points and the values of its parts, in the order of the parts. Rank is the value that nodes are compared
+// by, which may distinguish nodes with equal points. Nodes beyond the allocated room are ignored.
 func (s *Scores) Add(node string, rank, total int64, values ...int64) {
 	if s == nil {
 		return
@@ -56,7 +56,7 @@ func (s *Scores) Add(node string, rank, total int64, values ...int64) {
 	copy(s.entries[i].values[:], values)
 }
 
-// Len returns the number of nodes that were weighed against each other.
+// Len returns the number of compared nodes.
 func (s *Scores) Len() int {
 	if s == nil {
 		return 0
@@ -64,7 +64,7 @@ func (s *Scores) Len() int {
 	return s.weighed
 }
 
-// noted returns the scores that were added.
+// noted returns the recorded scores.
 func (s *Scores) noted() []score {
 	if s == nil {
 		return nil
@@ -72,8 +72,7 @@ func (s *Scores) noted() []score {
 	return s.entries[:min(int(s.used.Load()), len(s.entries))]
 }
 
-// Best returns the candidates of the highest ranks, the best first, equal ones by name. It is called when all nodes are
-// scored.
+// Best returns the candidates with the highest ranks, the best first, equal ones by name. It is called when all nodes are scored.
 func (s *Scores) Best(count int) []explain.Candidate {
 	var best []*score
 	for i := range s.noted() {

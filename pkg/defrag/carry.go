@@ -20,28 +20,28 @@ import (
 
 const (
 	pollInterval = 250 * time.Millisecond
-	// openPatience is for opening nodes in the end, when the caller may have no more.
+	// openPatience bounds opening the nodes at the end, when the caller's time may be over.
 	openPatience = 5 * time.Second
 )
 
 // Carrier makes the moves of proposals, one at a time.
 type Carrier struct {
 	Client kubernetes.Interface
-	// Patience is how long one step may take: a pod that ends and starts again, or the one that waits being placed.
+	// Patience bounds one step: a pod that ends and starts again, or the placement of the waiting pod.
 	Patience time.Duration
-	// Report is told of each step.
+	// Report gets each step.
 	Report func(text phrase.Text)
-	// Now is the time.
+	// Now is the clock.
 	Now func() time.Time
 }
 
-// ErrOutdated says that the cluster is not what the plan was made for: it is time for a new one.
+// ErrOutdated means that the cluster has changed since the plan: a new plan is needed.
 var ErrOutdated = phrase.Errorf("the plan is out of date")
 
-// CarryOut makes the moves of a proposal. Each closes the node that a pod leaves, so that it goes elsewhere and nobody
-// takes its place; the node that is cleared is closed from the first move on until all have left it, and is then kept for
-// the pod that waits by nominating that. CarryOut ends with the first step that fails, with a [StoppedError]: what has been
-// moved stays moved, a new plan counts on it, and all nodes are opened again that can be.
+// CarryOut makes the moves of a proposal. Each move closes the node that the pod leaves, so that the pod goes elsewhere and no other pod takes its
+// place. The node to clear is closed from the first move until all pods have left it, and is then kept for the waiting pod by nominating it. CarryOut
+// stops at the first failed step with a [StoppedError]: completed moves remain, a new plan can build on them, and all nodes are opened again if
+// possible.
 func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
 	made, evicted, err := c.makeAll(ctx, proposal)
 	if err == nil {
@@ -70,8 +70,8 @@ func (c *Carrier) CarryOut(ctx context.Context, proposal Proposal) error {
 	return stopped
 }
 
-// makeAll makes the moves, and opens each node once its place can be taken. It returns how many were made, and whether the
-// pod of the next one is evicted.
+// makeAll makes the moves, and opens each node once its place can be taken. It returns the number of completed moves, and whether the pod of the next
+// move is evicted.
 func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, evicted bool, err error) {
 	for i, move := range proposal.Moves {
 		var to string
@@ -96,7 +96,7 @@ func (c *Carrier) makeAll(ctx context.Context, proposal Proposal) (made int, evi
 	return made, false, c.openNode(ctx, proposal.Node)
 }
 
-// nominate keeps the node for the waiting pod, as long as that waits.
+// nominate reserves the node for the waiting pod by a nomination, unless the pod is bound.
 func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
 	pod, err := c.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Pod, metav1.GetOptions{})
 	if err != nil {
@@ -113,9 +113,8 @@ func (c *Carrier) nominate(ctx context.Context, p Proposal) error {
 	return nil
 }
 
-// move closes the node of a pod, and the one that is cleared, and evicts the pod. It waits until that is gone and its
-// controller has one more on another node, and returns that node. evicted says of one that failed whether the pod has left
-// for good: it is evicted, and none in its place is back.
+// move closes the pod's node and the node to clear, and evicts the pod. It waits until the pod is gone and its controller has a new one on another
+// node, and returns that node. After a failure, evicted reports whether the pod is evicted without a replacement.
 func (c *Carrier) move(ctx context.Context, cleared string, move Move) (to string, evicted bool, err error) {
 	pod, err := c.Client.CoreV1().Pods(move.Namespace).Get(ctx, move.Pod, metav1.GetOptions{})
 	switch {
@@ -165,7 +164,7 @@ func (c *Carrier) awaitPlaced(ctx context.Context, p Proposal) error {
 	return nil
 }
 
-// poll asks again and again until something is done. What had not come when patience ends is the error.
+// poll repeats a check until it succeeds. If the timeout ends first, the error names what was awaited.
 func (c *Carrier) poll(ctx context.Context, awaited phrase.Text, done wait.ConditionWithContextFunc) error {
 	ctx, stop := timelimit.With(ctx, c.Patience, awaited)
 	defer stop()

@@ -16,8 +16,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// closeNode keeps pods from a node. A nomination alone would not: an attempt to place the pod that waits takes it back,
-// when too little is free yet, and the pod that was evicted would return.
+// closeNode keeps pods off a node. A nomination alone is not enough: a scheduling attempt of the waiting pod removes it while too little is free, and
+// the evicted pod would return.
 func (c *Carrier) closeNode(ctx context.Context, name string) error {
 	until := c.Now().Add(2 * c.Patience).Unix()
 	taint := corev1.Taint{Key: names.TaintMoving, Value: strconv.FormatInt(until, 10), Effect: corev1.TaintEffectNoSchedule}
@@ -30,7 +30,7 @@ func (c *Carrier) closeNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// openNode lets pods go to a node again.
+// openNode allows pods on a node again.
 func (c *Carrier) openNode(ctx context.Context, name string) error {
 	err := c.changeTaints(ctx, name, func(taints []corev1.Taint) []corev1.Taint { return slices.DeleteFunc(taints, isMoving) })
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -39,7 +39,7 @@ func (c *Carrier) openNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// OpenNodes opens the nodes that somebody closed who was killed before opening them again.
+// OpenNodes opens nodes that an interrupted defragmentation left closed.
 func (c *Carrier) OpenNodes(ctx context.Context) error {
 	read, err := snapshot.Read(ctx, c.Client, snapshot.Nodes(snapshot.Scope{}))
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Carrier) OpenNodes(ctx context.Context) error {
 			continue
 		}
 		if until, err := strconv.ParseInt(node.Spec.Taints[at].Value, 10, 64); err == nil && until >= now {
-			continue // somebody is at work
+			continue // another defragmentation is in progress
 		}
 		if err := c.openNode(ctx, node.Name); err != nil {
 			return err

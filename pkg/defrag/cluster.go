@@ -15,32 +15,32 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// cluster is the cluster as it will be after the proposals made so far. It is what [moves.Find] searches on.
+// cluster is the state after the proposals so far. [moves.Find] searches on it.
 type cluster struct {
 	facts *Facts
 	nodes []*fit.Node // sorted by name
-	// movable are the pods of a node that can bear to be moved and have not been, those that hold most first.
+	// movable are the pods of each node that can be moved and have not been, the largest first.
 	movable [][]*fit.Request
-	// young are the pods of a node that only have not run for long enough to be moved.
+	// young are the pods of each node that cannot be moved only because they have not run long enough.
 	young [][]*fit.Request
 	known map[*corev1.Pod]*pod
 	kinds map[string]int
 	marks *rand.Rand
-	// state is of a node, and equal only when it is as it was: the marks of all that has changed, added up.
+	// state is a hash of each node, equal only for equal content: the sum of the marks of all changes.
 	state    []uint64
-	verdicts [][]verdict // by kind and node
+	verdicts [][]verdict // by class and node
 }
 
 var _ moves.Cluster[*fit.Request] = &candidates{}
 
-// pod is what is known of a pod.
+// pod is cached data of a pod.
 type pod struct {
 	kind  int
 	milli int64
-	mark  uint64 // of its being away
+	mark  uint64 // of its absence
 }
 
-// verdict is a remembered answer.
+// verdict is a cached answer.
 type verdict struct {
 	state       uint64
 	known, fits bool
@@ -73,16 +73,16 @@ func newCluster(facts *Facts, limits Limits) *cluster {
 	return c
 }
 
-// cardMemory is what shares can hold of the first card of a node in MiB, 0 where that is unknown.
+// cardMemory returns the shareable memory of a node's first GPU in MiB, 0 if unknown.
 func cardMemory(node *corev1.Node) int64 {
-	inventory, _ := gpu.InventoryOf(node) // what is known of it does
+	inventory, _ := gpu.InventoryOf(node) // use what is known
 	if len(inventory.Cards) == 0 {
 		return 0
 	}
 	return inventory.Cards[0].ShareableMiB()
 }
 
-// meet makes a pod known.
+// meet registers a pod.
 func (c *cluster) meet(r *fit.Request, cardMiB int64) {
 	key := fmt.Sprint(r.Alikeness(), r.Closed.Fingerprint())
 	if _, known := c.kinds[key]; !known {
@@ -92,7 +92,7 @@ func (c *cluster) meet(r *fit.Request, cardMiB int64) {
 	c.known[r.Pod] = &pod{kind: c.kinds[key], milli: r.Demand.Milli(cardMiB), mark: c.marks.Uint64()}
 }
 
-// byDemand sorts those first that hold the most GPUs.
+// byDemand sorts pods that hold the most GPUs first.
 func (c *cluster) byDemand(a, b *fit.Request) int {
 	return cmp.Or(cmp.Compare(c.known[b.Pod].milli, c.known[a.Pod].milli), cmp.Compare(a.Pod.Namespace, b.Pod.Namespace),
 		cmp.Compare(a.Pod.Name, b.Pod.Name))
@@ -111,7 +111,7 @@ func (c *cluster) fits(r *fit.Request, node int) bool {
 	return known.fits
 }
 
-// rooms returns the nodes but one on which a pod fits, those with the fewest free cards first.
+// rooms returns the nodes, except one, on which a pod fits, those with the fewest free GPUs first.
 func (c *cluster) rooms(r *fit.Request, but int) []int {
 	var rooms []int
 	for node := range c.nodes {
@@ -123,7 +123,7 @@ func (c *cluster) rooms(r *fit.Request, but int) []int {
 	return rooms
 }
 
-// put puts a pod on a node on which it fits.
+// put places a pod on a node on which it fits.
 func (c *cluster) put(r *fit.Request, node int) (undo func()) {
 	if !c.nodes[node].Place(r) {
 		return func() {}
@@ -136,7 +136,7 @@ func (c *cluster) put(r *fit.Request, node int) (undo func()) {
 	}
 }
 
-// take takes a pod away from the node on which it runs.
+// take removes a pod from its node.
 func (c *cluster) take(r *fit.Request, node int) (undo func()) {
 	back, mark := c.nodes[node].Remove(r.Pod), c.known[r.Pod].mark
 	c.state[node] += mark
@@ -146,7 +146,7 @@ func (c *cluster) take(r *fit.Request, node int) (undo func()) {
 	}
 }
 
-// candidates is a cluster as a pod that waits may change it.
+// candidates is a cluster with the changes that a waiting pod may cause.
 type candidates struct {
 	*cluster
 	waiting *fit.Request
@@ -155,7 +155,7 @@ type candidates struct {
 // Nodes implements [moves.Cluster], as do the methods below.
 func (c *candidates) Nodes() int { return len(c.nodes) }
 
-// Movable leaves out pods of a higher priority than the one that waits.
+// Movable omits pods of a higher priority than the waiting one.
 func (c *candidates) Movable(node int) []*fit.Request {
 	return below(c.waiting, c.movable[node])
 }
@@ -166,14 +166,13 @@ func (c *candidates) Fits(r *fit.Request, node int) bool { return c.fits(r, node
 // Rooms returns the nodes on which a pod fits.
 func (c *candidates) Rooms(r *fit.Request, but int) []int { return c.rooms(r, but) }
 
-// Put puts a pod on a node.
+// Put places a pod on a node.
 func (c *candidates) Put(r *fit.Request, node int) (undo func()) { return c.put(r, node) }
 
-// Take takes a pod away from its node.
+// Take removes a pod from its node.
 func (c *candidates) Take(r *fit.Request, node int) (undo func()) { return c.take(r, node) }
 
-// Free is what is free of a node's GPUs. Of those that are shared nothing is known: what a pod takes of another node's
-// cards depends on their memory.
+// Free returns the free part of a node's GPUs. For shared GPUs it is unknown: what a pod from another node would take depends on the GPU memory.
 func (c *candidates) Free(node int) int64 {
 	if c.nodes[node].Object.Labels[names.LabelSharing] != "" {
 		return math.MaxInt32
@@ -181,7 +180,7 @@ func (c *candidates) Free(node int) int64 {
 	return c.nodes[node].FreeGPUs() * gpu.MilliPerCard
 }
 
-// Milli is what a pod holds of GPUs.
+// Milli returns what a pod holds of GPUs.
 func (c *candidates) Milli(r *fit.Request) int64 { return c.known[r.Pod].milli }
 
 // Kind is equal for pods that fit on the same nodes.

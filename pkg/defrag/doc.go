@@ -1,15 +1,14 @@
-// Package defrag plans moves of running pods that make room for pods that wait: GPUs that are free one here and two
-// there serve nobody who needs eight on one node. [Plan] is pure; [Read] gathers its facts; [Carrier] makes the moves.
+// Package defrag plans moves of running pods that make room for waiting pods: GPUs that are free one here and two there do not help a pod that needs
+// eight on one node. [Plan] is pure; [Read] gathers its input; [Carrier] makes the moves.
 //
-// A move is an eviction: the pod's controller makes a new pod, which starts again on
-// another node. So a plan has as few moves as there can be, of pods that can bear it, each to a place that is free
-// before the move, so that the moves can be made one at a time. What the moves are is searched for in pkg/defrag/moves.
+// A move is an eviction: the pod's controller creates a new pod, which starts again on another node. So a plan has as few moves as possible, of pods
+// that can tolerate it, each to a place that is free before the move, so that the moves can be made one at a time. pkg/defrag/moves searches for the
+// moves.
 //
-// What is never moved: a pod that nothing would make again, a member of a gang, a pod whose disruption budget allows
-// none, one that has not run for a minimum of time, one of a higher priority than the pod that waits, one of another
-// scheduler, which would not know what is kept for whom, one that carries
-// cluster-autoscaler.kubernetes.io/safe-to-evict: "false", and one whose place also depends on what a node does not
-// show: claimed volumes, required affinity between pods, a hard spread.
+// These pods are never moved: a pod without a controller, a member of a gang, a pod whose disruption budget allows no disruption, one that has not
+// run for a minimum time, one of a higher priority than the waiting pod, one of another scheduler, which would ignore our reservations, one with
+// cluster-autoscaler.kubernetes.io/safe-to-evict: "false", and one whose placement depends on more than the node shows: claimed volumes, required pod
+// affinity, hard spread constraints.
 package defrag
 
 import (
@@ -24,20 +23,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// Facts is what a plan is made from.
+// Facts is the input of a plan.
 type Facts struct {
 	Now   time.Time
 	Nodes []corev1.Node
-	// Running are the pods that hold a place on a node.
+	// Running are the pods bound to a node.
 	Running []corev1.Pod
 	// Waiting are the pods for which the scheduler has found no node.
 	Waiting []corev1.Pod
 	Budgets []policyv1.PodDisruptionBudget
-	// Reservations are the nodes that are kept for some, nil for none.
+	// Reservations are the reserved nodes, nil for none.
 	Reservations *reservation.Book
 }
 
-// requestOf is what a pod asks that would be placed now: it gets no node that is kept from it.
+// requestOf returns the request of a pod that would be placed now: it gets no node that is reserved for others.
 func (f *Facts) requestOf(pod *corev1.Pod) (*fit.Request, error) {
 	request, err := fit.RequestOf(pod)
 	if err == nil {
@@ -46,9 +45,9 @@ func (f *Facts) requestOf(pod *corev1.Pod) (*fit.Request, error) {
 	return request, err
 }
 
-// Limits bound what a plan may ask for.
+// Limits bound a plan.
 type Limits struct {
-	// Moves is the most pods to move for one that waits.
+	// Moves is the most pods to move for a waiting one.
 	Moves int
 	// MinRun is how long a pod must have run before it may be moved.
 	MinRun time.Duration
@@ -65,7 +64,7 @@ type Ref struct {
 	// Job and Kind are empty for a pod that belongs to no job of gpuctl.
 	Job  string `json:"job,omitempty"`
 	Kind string `json:"kind,omitempty"`
-	// GPUs is what it asks: whole GPUs, or slots on shared ones.
+	// GPUs is its request: whole GPUs, or slots on shared ones.
 	GPUs int64 `json:"gpus"`
 }
 
@@ -73,27 +72,26 @@ type Ref struct {
 type Move struct {
 	Ref
 	From string `json:"from"`
-	// To has room for it. The scheduler may choose another node that has.
+	// To has room for the pod. The scheduler may choose another node with room.
 	To string `json:"to"`
 }
 
-// Proposal is what lets one pod that waits start.
+// Proposal is what lets one waiting pod start.
 type Proposal struct {
 	Ref
-	// Node is where the pod will fit. A move from another node makes room there for one from this.
+	// Node is where the pod will fit. A move on another node makes room there for a pod from this one.
 	Node string `json:"node"`
-	// Moves are to be made one after another, in this order. There are none when the pod fits as things are.
+	// Moves are ordered and must be made one after another. There are none if the pod already fits.
 	Moves []Move `json:"moves"`
 }
 
-// Unhelped is a pod for which no moves within the limits make room, and why.
+// Unhelped is a pod that no moves within the limits can help, and why.
 type Unhelped struct {
 	Ref
 	Why phrase.Text `json:"why"`
 }
 
-// Advice is a plan for all pods that wait, those first that the scheduler tries first. Each proposal counts on those
-// before it.
+// Advice is a plan for all waiting pods, in scheduling order. Each proposal builds on those before it.
 type Advice struct {
 	Proposals []Proposal `json:"proposals"`
 	Unhelped  []Unhelped `json:"unhelped"`

@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Why a pod is not helped.
+// Reasons why a pod cannot be helped.
 var (
 	whyTied    = phrase.Of("its place depends on more than nodes show: claimed volumes, affinity between pods or a hard spread")
 	whyNoNode  = phrase.Of("no node of its pool and type could hold it, were the node empty")
@@ -24,9 +24,8 @@ var (
 	whyGang    = phrase.Of("not all pods of its gang can be helped")
 )
 
-// Plan finds the fewest moves for each pod that waits, in the scheduler's order: by priority, then the longest wait.
-// A gang is helped whole or not at all. Moves for one pod are the fewest that [moves.Find] finds; for all of them together
-// they need not be, as each takes the place it finds.
+// Plan finds the fewest moves for each waiting pod, in scheduling order: by priority, then the longest wait. It helps all members of a gang or none.
+// [moves.Find] minimizes the moves of each pod; the total need not be minimal, because each pod takes the place it finds.
 func Plan(facts *Facts, limits Limits) Advice {
 	p := &planner{cluster: newCluster(facts, limits), limits: limits, hopeless: map[likeness]phrase.Text{}}
 	advice := Advice{Proposals: []Proposal{}, Unhelped: []Unhelped{}}
@@ -38,7 +37,7 @@ func Plan(facts *Facts, limits Limits) Advice {
 	return advice
 }
 
-// units returns the waiting pods in the order of the queue, the members of a gang together.
+// units returns the waiting pods in queue order, with the members of a gang together.
 func units(waiting []corev1.Pod) [][]*corev1.Pod {
 	byGang := map[[2]string]int{}
 	var out [][]*corev1.Pod
@@ -67,15 +66,15 @@ func inQueue(waiting []corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// planner makes proposals, each on the cluster that those before it leave.
+// planner makes proposals, each on the cluster state after those before it.
 type planner struct {
 	*cluster
 	limits Limits
-	// hopeless are those that nothing helped, and why. Others that are alike are not looked at before something moves.
+	// hopeless are the pods that cannot be helped, and why. Similar pods are skipped until something moves.
 	hopeless map[likeness]phrase.Text
 }
 
-// likeness is equal for pods that are helped by the same moves.
+// likeness is equal for pods that the same moves help.
 type likeness struct {
 	kind     int
 	priority int32
@@ -102,7 +101,7 @@ func (p *planner) help(group []*corev1.Pod) ([]Proposal, []Unhelped) {
 	return proposals, nil
 }
 
-// unhelped gives the reason of one pod, which is that of all others of its gang.
+// unhelped returns a gang with the reason of one pod. The others wait for it.
 func unhelped(group []*corev1.Pod, first int, why phrase.Text) []Unhelped {
 	out := make([]Unhelped, len(group))
 	for i, pod := range group {
@@ -115,8 +114,7 @@ func unhelped(group []*corev1.Pod, first int, why phrase.Text) []Unhelped {
 	return out
 }
 
-// WhyOf returns the reason that stands for several pods of one job: that of its pod that cannot be helped, on which the
-// others of a gang wait.
+// WhyOf returns the reason for several pods of one job: that of the pod that cannot be helped, for which the others of a gang wait.
 func WhyOf(pods []Unhelped) phrase.Text {
 	for _, pod := range pods {
 		if pod.Why.String() != whyGang.String() {
@@ -126,10 +124,10 @@ func WhyOf(pods []Unhelped) phrase.Text {
 	return whyGang
 }
 
-// maxTries bounds the time that is spent on one pod, to seconds.
+// maxTries bounds the time spent on one pod to seconds.
 const maxTries = 1 << 16
 
-// helpOne finds a place for one pod, and takes it. The function it returns undoes that. why is nothing on success.
+// helpOne finds a place for one pod and takes it. The returned function undoes that. why is empty on success.
 func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why phrase.Text) {
 	request, err := p.facts.requestOf(pod)
 	switch {
@@ -162,7 +160,7 @@ func (p *planner) helpOne(pod *corev1.Pod) (proposal Proposal, undo func(), why 
 	return proposal, undo, nil
 }
 
-// make makes the moves of a plan, and puts the pod in their place. Who has been moved stays where it is then.
+// make applies the moves of a plan and places the pod. Moved pods are not moved again.
 func (p *planner) make(plan *moves.Plan[*fit.Request], request *fit.Request) (undo func()) {
 	var done []func()
 	for _, move := range plan.Moves {
@@ -180,14 +178,14 @@ func (p *planner) make(plan *moves.Plan[*fit.Request], request *fit.Request) (un
 func (p *planner) name(node int) string { return p.nodes[node].Object.Name }
 
 func refOf(pod *corev1.Pod) Ref {
-	request, _ := gpu.RequestOf(pod) // a pod whose request cannot be read is told so elsewhere
+	request, _ := gpu.RequestOf(pod) // an unreadable request is reported elsewhere
 	return Ref{
 		Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Job: pod.Labels[names.LabelJob], Kind: pod.Labels[names.LabelJobType],
 		GPUs: request.Whole + request.Shared,
 	}
 }
 
-// OnlyFor keeps only those that wait for a pool. Who runs stays: it is in the way of all.
+// OnlyFor keeps only the pods that wait for a pool. Running pods stay, because they occupy nodes for all.
 func (f *Facts) OnlyFor(pool string) {
 	f.Waiting = slices.DeleteFunc(f.Waiting, func(pod corev1.Pod) bool { return gpu.PodPool(&pod) != pool })
 }

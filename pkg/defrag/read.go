@@ -15,8 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Read gathers the facts, in six requests. Its caller must be able to read nodes, and pods and disruption budgets of
-// all namespaces.
+// Read gathers the facts with six requests. The caller must be able to read nodes, and pods and disruption budgets of all namespaces.
 func Read(ctx context.Context, client kubernetes.Interface, now time.Time) (*Facts, error) {
 	cached := snapshot.Scope{Cached: true}
 	read, err := snapshot.Read(ctx, client, snapshot.Nodes(cached), snapshot.Pods(snapshot.Scope{Fields: snapshot.Living, Cached: true}),
@@ -27,8 +26,8 @@ func Read(ctx context.Context, client kubernetes.Interface, now time.Time) (*Fac
 	return FactsOf(read), nil
 }
 
-// FactsOf sorts the pods of a snapshot into those that hold a place, and those for which the scheduler has found none: but for those that
-// a GPUQuota keeps waiting, for which nobody need move.
+// FactsOf sorts the pods of a snapshot into running and unschedulable ones. It omits pods that a GPUQuota keeps waiting, because moves would not help
+// them.
 func FactsOf(s *snapshot.Snapshot) *Facts {
 	facts := &Facts{Now: s.Now, Nodes: s.Nodes, Budgets: s.Budgets, Reservations: reservation.BookOf(s.GPUReservations)}
 	quotas := make([]gpuquota.Quota, len(s.GPUQuotas))
@@ -47,7 +46,7 @@ func FactsOf(s *snapshot.Snapshot) *Facts {
 	return facts
 }
 
-// waits reports whether our scheduler has found no node for a pod that asks for GPUs.
+// waits reports whether our scheduler found no node for a pod that requests GPUs.
 func waits(pod *corev1.Pod) bool {
 	request, _ := gpu.RequestOf(pod) // a request that cannot be read is not zero
 	return pod.Spec.SchedulerName == names.SchedulerName && pod.DeletionTimestamp == nil && !request.IsZero() &&

@@ -7,9 +7,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// whyNot says why no moves make room for a pod: what is in the way on the node that comes closest.
+// whyNot returns why no moves help a pod: what blocks it on the node that comes closest.
 func (p *planner) whyNot(request *fit.Request) phrase.Text {
-	young, fixed := false, false // whether only pods are in the way somewhere that have run too short, or that stay
+	young, fixed := false, false // on some node, only young pods or only fixed pods are in the way
 	for at, node := range p.nodes {
 		if !request.InScope(node.Object) {
 			continue
@@ -33,23 +33,23 @@ func (p *planner) whyNot(request *fit.Request) phrase.Text {
 	return whyNoNode
 }
 
-// fitsWithout reports whether a pod would fit on a node that some pods have left.
+// fitsWithout reports whether a pod would fit on a node without some of its pods.
 func fitsWithout(request *fit.Request, node *fit.Node, left []*fit.Request) bool {
 	for _, pod := range left {
 		back := node.Remove(pod.Pod)
-		defer back() // the last one first
+		defer back() // in reverse order
 	}
 	obstacles, _ := request.Obstacles(node)
 	return len(obstacles) == 0
 }
 
-// fitsEmpty reports whether a pod would fit on a node on which no pod is.
+// fitsEmpty reports whether a pod would fit on an empty node.
 func fitsEmpty(request *fit.Request, node *fit.Node) bool {
 	obstacles, _ := request.Obstacles(fit.NewNode(node.Object, nil, nil))
 	return len(obstacles) == 0
 }
 
-// below leaves out the pods that outrank the one that waits.
+// below omits the pods that outrank the waiting one.
 func below(request *fit.Request, pods []*fit.Request) []*fit.Request {
 	return slices.DeleteFunc(slices.Clone(pods), func(r *fit.Request) bool { return outranks(r.Pod, request.Pod) })
 }

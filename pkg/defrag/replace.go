@@ -15,7 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// checkRoom makes sure that a node still has the room that a pod is to move to: minutes may have passed since the plan.
+// checkRoom checks that a node still has room for the moving pod: minutes may have passed since the plan.
 func (c *Carrier) checkRoom(ctx context.Context, pod *corev1.Pod, node string) error {
 	object, err := c.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -42,7 +42,7 @@ func (c *Carrier) checkRoom(ctx context.Context, pod *corev1.Pod, node string) e
 	return nil
 }
 
-// evict has a pod leave, as long as it may still be moved: its author may have said since the plan that it may not.
+// evict evicts a pod if it may still be moved: its author may have forbidden it since the plan.
 func (c *Carrier) evict(ctx context.Context, pod *corev1.Pod) error {
 	if hold := eviction.HoldOf(pod, eviction.Defragmentation); hold != "" {
 		return phrase.Errorf("%w: the pod is not to be moved any more (%s)", ErrOutdated, hold)
@@ -60,10 +60,10 @@ func (c *Carrier) evict(ctx context.Context, pod *corev1.Pod) error {
 	return phrase.Errorf("evicting the pod: %w", err)
 }
 
-// placement is how many pods of a controller are on each node, but for the one that moves.
+// placement counts a controller's pods on each node, without the moving one.
 type placement map[string]int
 
-// siblings counts the pods of a controller that are on nodes and not about to end.
+// siblings counts the bound pods of a controller that are not terminating.
 func (c *Carrier) siblings(ctx context.Context, move Move, owner types.UID) (placement, error) {
 	read, err := snapshot.Read(ctx, c.Client, snapshot.Pods(snapshot.Scope{Namespace: move.Namespace, Fields: snapshot.Holding}))
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Carrier) siblings(ctx context.Context, move Move, owner types.UID) (pla
 	return out, nil
 }
 
-// newOn returns the node, but for one, that has more pods than before; the expected one, if it is among several.
+// newOn returns the node, except one, that has more pods than before; the expected one, if it is among several.
 func (p placement) newOn(before placement, but, expected string) string {
 	found := ""
 	for node, count := range p {
@@ -91,7 +91,7 @@ func (p placement) newOn(before placement, but, expected string) string {
 	return found
 }
 
-// errCameBack ends a move of a pod that goes to closed nodes.
+// errCameBack ends the move of a pod that tolerates closed nodes.
 var errCameBack = phrase.Errorf("its new pod has come back to the node, as it tolerates all taints")
 
 func (c *Carrier) awaitReplaced(ctx context.Context, move Move, owner *metav1.OwnerReference, before placement) (to string, err error) {

@@ -7,10 +7,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// StoppedError says how far moves came, and why no further.
+// StoppedError reports the progress of interrupted moves and the cause.
 type StoppedError struct {
-	// Made are the moves that were made, Left those that were not begun or whose pod is where it was. Evicted is the one
-	// whose pod was evicted, and has none on another node in its place yet, if there is such a one.
+	// Made are the completed moves, and Left those not begun or whose pod is still in place. Evicted is the move whose pod was evicted without a
+	// replacement on another node yet, if there is one.
 	Made, Evicted, Left []Move
 	// Closed are the nodes that could not be opened again.
 	Closed []string
@@ -22,10 +22,10 @@ func (e *StoppedError) Error() string { return e.Cause.Error() }
 // Says is the error in every language.
 func (e *StoppedError) Says() phrase.Text { return phrase.OfError(e.Cause) }
 
-// Unwrap is what stopped the moves.
+// Unwrap returns the cause.
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
-// HowFar says what was moved, what was not, and in what state the nodes are.
+// HowFar describes what was moved, what was not, and the state of the nodes.
 func (e *StoppedError) HowFar() phrase.Text {
 	text := phrase.Of("Moved: %s. ", podsOf(e.Made))
 	if len(e.Evicted) > 0 {

@@ -9,34 +9,33 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Cards returns a node's cards and what of them is taken, as Reserve will see them, and false where only the number
-// of cards is known. Neither may be changed.
+// Cards returns a node's GPUs and their usage, as Reserve will see them, and false if only the number of GPUs is known. Neither may be changed.
 func (l *Ledger) Cards(info fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool) {
 	view := l.Node(info)
 	return view.Allocator, &view.Used, !view.Allocator.Inventory().Derived
 }
 
-// Shortage is why a demand does not fit on a node now. It is zero when it fits.
+// Shortage returns why a demand does not fit on a node now. It is zero if it fits.
 func (l *Ledger) Shortage(demand *gpu.Demand, info fwk.NodeInfo) gpu.Reason {
 	_, reason := l.Node(info).Allocate(demand)
 	return reason
 }
 
-// Chosen returns the cards and MIG slices chosen for a pod on a node, in the form of the annotation g8s.host/gpu-devices, and
-// what speaks for them. Both are "" for a pod without any.
+// Chosen returns the GPUs and MIG slices chosen for a pod on a node, in the form of the annotation g8s.host/gpu-devices, and the reason for the
+// choice. Both are "" for a pod without any.
 func (l *Ledger) Chosen(pod types.UID, node string) (devices, reason string) {
 	choice := l.choice(pod)
 	if choice == nil || choice.Node != node {
 		return "", ""
 	}
 	devices, err := choice.Encode()
-	if err != nil { // Bind has failed for the same reason, and told it
+	if err != nil { // Bind has failed for the same reason, and reported it
 		return "", ""
 	}
 	return devices, choice.reason()
 }
 
-// reason says what speaks for the chosen cards: for several how they are connected, for one what it leaves to others.
+// reason returns the reason for the chosen GPUs: for several, how they are connected, and for one, what it leaves to other pods.
 func (c *Choice) reason() string {
 	cards := c.holding.Whole | c.holding.Shared
 	switch {

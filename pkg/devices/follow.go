@@ -17,7 +17,7 @@ import (
 // longestNote keeps an event's text below the 1,024 characters that the API server takes.
 const longestNote = 900
 
-// sink is what the ledger knows of the cluster outside of NodeInfos, once it follows it.
+// sink is the cluster state outside of NodeInfos, once it is watched.
 type sink struct{ cluster atomic.Pointer[cluster] }
 
 type cluster struct {
@@ -25,7 +25,7 @@ type cluster struct {
 	recorder events.EventRecorder
 }
 
-// knows reports whether there is such a node, which is taken for granted until a cluster is followed.
+// knows reports whether a node exists, which is assumed until a cluster is watched.
 func (s *sink) knows(node string) bool {
 	c := s.cluster.Load()
 	if c == nil {
@@ -35,7 +35,7 @@ func (s *sink) knows(node string) bool {
 	return ok && err == nil
 }
 
-// report tells the node's owners what of its inventory is ignored.
+// report emits an event about the ignored part of a node's inventory.
 func (s *sink) report(node *corev1.Node, err error) {
 	malformedInventories.Inc()
 	c := s.cluster.Load()
@@ -51,9 +51,9 @@ func (s *sink) report(node *corev1.Node, err error) {
 		"%.*s; what is known without it is used", longestNote, err.Error())
 }
 
-// Follow drops pods and nodes when the cluster does, and reports malformed inventories as events. The first call
-// counts: all profiles of a process have the same informers. A pod that ends is dropped like one that is deleted,
-// since the scheduler's pod informer selects terminated pods away.
+// Follow drops pods and nodes when the cluster does, and reports malformed inventories as events. Only the first call has an effect: all
+// profiles of a process share the informers. A pod that ends is dropped like a deleted one, since the scheduler's pod informer filters out
+// terminated pods.
 func (l *Ledger) Follow(_ context.Context, handle fwk.Handle) (err error) {
 	l.follow.Do(func() {
 		registerMetrics()
@@ -84,7 +84,7 @@ func (l *Ledger) podGone(obj any) {
 	}
 }
 
-// podReplaced sees a pod deleted of which only its successor of the same name is reported, after a broken watch.
+// podReplaced detects a deleted pod of which only the successor of the same name is reported, after a broken watch.
 func (l *Ledger) podReplaced(before, after any) {
 	old, okOld := before.(*corev1.Pod)
 	pod, okNew := after.(*corev1.Pod)
@@ -93,8 +93,8 @@ func (l *Ledger) podReplaced(before, after any) {
 	}
 }
 
-// Last returns the last known state of an object that an informer reports as deleted, also if the watch was broken when
-// that happened, and false if it is of another type.
+// Last returns the last known state of an object that an informer reports as deleted, also if the watch was broken at that time, and false if it
+// is of another type.
 func Last[T any](obj any) (T, bool) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj

@@ -10,33 +10,33 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Ledger tells which cards of each node are free, and keeps what was chosen for pods until they leave. It may be used
-// from many goroutines. It holds one entry for each node and each pod with cards, and drops it when they go.
+// Ledger tracks which GPUs of each node are free, and stores the GPUs chosen for pods until they leave. It is safe for concurrent use. It holds
+// one entry for each node and each pod with GPUs, and drops it when they are gone.
 type Ledger struct {
-	// Reads, if not nil, is called when a node is read that was not before, with all its pods. It is set before the ledger is used.
+	// Reads, if not nil, is called when a node is first read, with all its pods. It is set before the ledger is used.
 	Reads func()
 
 	follow     sync.Once
 	topologies gpu.Topologies
 	sink       sink
 
-	// nodes holds a *slot by node name. Reading takes no lock: Filter reads it for many nodes at once.
+	// nodes holds a *slot by node name. Reads take no lock: Filter reads it for many nodes concurrently.
 	nodes sync.Map
-	// adding makes entering a node and dropping it exclude each other.
+	// adding serializes the addition and removal of nodes.
 	adding sync.Mutex
 
 	mu   sync.RWMutex
 	pods map[types.UID]*Choice
 }
 
-// NewLedger returns an empty ledger. Follow keeps it in step with the cluster.
+// NewLedger returns an empty ledger. WatchCluster keeps it in sync with the cluster.
 func NewLedger() *Ledger { return &Ledger{pods: map[types.UID]*Choice{}} }
 
-// Choice is the cards and MIG slices chosen for one pod. It never changes.
+// Choice is the GPUs and MIG slices chosen for one pod. It never changes.
 type Choice struct {
 	// Node is where they are.
 	Node string
-	// Assignment names the cards by container, and Slices the MIG slices.
+	// Assignment is the GPUs by container, and Slices the MIG slices.
 	Assignment gpu.Assignment
 	Slices     gpu.SliceAssignment
 
@@ -45,15 +45,14 @@ type Choice struct {
 	allocator *gpu.Allocator
 	holding   gpu.Holding
 	slices    *gpu.SliceHolding
-	// left are the cards that stayed free, and idle how many cards in MIG mode are in no use.
+	// left are the GPUs that stayed free, and idle is the number of unused GPUs in MIG mode.
 	left gpu.Set
 	idle int
 }
 
-// Reserve chooses cards and MIG slices on a node and keeps the choice, or tells why there are none. Of a node that does not name its
-// slices it chooses none. It is a function of the node as
-// given: whoever asks twice gets the same cards, and a demand that fits the node's [View] gets the cards that
-// View.Allocate names. What the pod itself holds of the node already does not count.
+// Reserve chooses GPUs and MIG slices on a node and stores the choice, or returns why there are none. It chooses no slices on a node that does
+// not list them. It is a function of the given node: repeated calls return the same GPUs, and a demand that fits the node's [View] gets the GPUs
+// that View.Allocate returns. What the pod itself already holds of the node does not count.
 func (l *Ledger) Reserve(pod *corev1.Pod, demand *gpu.Demand, info fwk.NodeInfo) gpu.Reason {
 	view := l.Node(info)
 	if _, ok := view.holders[pod.UID]; ok {
@@ -81,7 +80,7 @@ func (l *Ledger) Reserve(pod *corev1.Pod, demand *gpu.Demand, info fwk.NodeInfo)
 	return gpu.Reason{}
 }
 
-// Forget drops what was chosen for a pod. A pod that is on a node all the same counts by its annotation from then on.
+// Forget drops the choice for a pod. If the pod is on a node all the same, its annotation counts from then on.
 func (l *Ledger) Forget(pod types.UID) { l.keep(pod, nil) }
 
 // Choice returns what was chosen for a pod.
@@ -98,7 +97,7 @@ func (l *Ledger) choice(pod types.UID) *Choice {
 	return l.pods[pod]
 }
 
-// keep replaces the choice for a pod; nil drops it. Views of the nodes concerned are out of date then.
+// keep replaces the choice for a pod; nil drops it. Views of the affected nodes are outdated then.
 func (l *Ledger) keep(pod types.UID, choice *Choice) {
 	l.mu.Lock()
 	before := l.pods[pod]

@@ -13,5 +13,5 @@ var malformedInventories = metrics.NewCounter(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 })
 
-// registerMetrics shows the metrics on the scheduler's /metrics, once for all ledgers.
+// registerMetrics registers the metrics of the scheduler's /metrics, once for all ledgers.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(malformedInventories) })

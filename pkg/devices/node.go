@@ -11,15 +11,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// slot is what the ledger keeps of one node.
+// slot is the state of one node.
 type slot struct {
-	// changes counts the choices that were made or dropped on the node.
+	// changes counts the choices made or dropped on the node.
 	changes atomic.Uint64
 	view    atomic.Pointer[View]
 
 	mu sync.Mutex
-	// made are the allocators of the node's two last contents, the last one first: a queueing hint compares a
-	// node with what it was before.
+	// made are the allocators of the node's two last contents, the last one first: a queueing hint compares a node with its previous
+	// state.
 	made [2]made
 	// told is the problem that was reported last.
 	told problem
@@ -31,11 +31,11 @@ type made struct {
 	allocator *gpu.Allocator
 }
 
-// problem is what is wrong with an inventory, and with which.
+// problem is the error of an inventory, and its annotation.
 type problem struct{ annotation, text string }
 
-// slotOf returns a node's slot. A node that is not in the informer is gone, or not yet there: its slot is not kept,
-// since nobody would drop it. The informer takes a node out before it tells us to drop the slot.
+// slotOf returns a node's slot. A node that is not in the informer is gone, or not there yet: its slot is not stored, since it would never be
+// dropped. The informer removes a node before it calls the handler that drops the slot.
 func (l *Ledger) slotOf(node string) *slot {
 	if s, ok := l.nodes.Load(node); ok {
 		return s.(*slot)
@@ -49,15 +49,15 @@ func (l *Ledger) slotOf(node string) *slot {
 	return s.(*slot)
 }
 
-// dropNode forgets what was derived from a node. The pods on it leave by events of their own.
+// dropNode drops the state of a node. The pods on it are removed by events of their own.
 func (l *Ledger) dropNode(node string) {
 	l.adding.Lock()
 	defer l.adding.Unlock()
 	l.nodes.Delete(node)
 }
 
-// Allocator returns what chooses cards of a node, which for equal contents of the node is the same. A malformed
-// inventory is reported once, and what is known without it is used.
+// Allocator returns the allocator of a node, which is the same for equal contents of the node. A malformed inventory is reported once, and its
+// valid part is used.
 func (l *Ledger) Allocator(node *corev1.Node) *gpu.Allocator {
 	return l.allocator(l.slotOf(node.Name), node)
 }
@@ -93,7 +93,7 @@ func (l *Ledger) make(s *slot, node *corev1.Node) *gpu.Allocator {
 	return allocator
 }
 
-// sameCards reports whether two objects of a node say the same of its cards: all that gpu.InventoryOf reads is equal.
+// sameCards reports whether two versions of a node have the same GPUs: everything that gpu.InventoryOf reads is equal.
 func sameCards(a, b *corev1.Node) bool {
 	textA, okA := a.Annotations[names.AnnotationInventory]
 	textB, okB := b.Annotations[names.AnnotationInventory]

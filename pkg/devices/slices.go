@@ -10,8 +10,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// report is what the agent of a node told of its MIG slices. It is read when it is first asked for: pods whose slices we chose need
-// none. nil is that of a node that names no slices.
+// report is what the agent of a node reported about its MIG slices. It is parsed on first use: pods whose slices we chose do not need it. nil
+// stands for a node that does not list its slices.
 type report struct {
 	node *corev1.Node
 	read bool
@@ -25,7 +25,7 @@ func reportOf(node *corev1.Node, allocator *gpu.Allocator) *report {
 	return &report{node: node}
 }
 
-// text is what was told, unread.
+// text returns the report, unparsed.
 func (r *report) text() string {
 	if r == nil {
 		return ""
@@ -55,7 +55,7 @@ func slicesOf(pod *corev1.Pod, choice *Choice, allocator *gpu.Allocator, reporte
 	return allocator.SlicesHeldBy(pod, reported.slices)
 }
 
-// slicesFor returns which MIG slices a pod would get now that is to come to the node, or any where there are too few.
+// slicesFor returns which MIG slices a pod nominated to the node would get now, or unspecified ones if there are too few.
 func (v *View) slicesFor(demand *gpu.Demand) *gpu.SliceHolding {
 	if !v.Allocator.Sliced() || !demand.NeedsSlices() {
 		return nil
@@ -67,8 +67,8 @@ func (v *View) slicesFor(demand *gpu.Demand) *gpu.SliceHolding {
 	return allocation.Holding
 }
 
-// SliceShortage tells why a node has too few MIG slices for a demand; it is zero where there are enough, and on a node that does not
-// name its slices: of that nothing is counted, which dry runs of preemption would do for each pod that they take away.
+// SliceShortage returns why a node has too few MIG slices for a demand. It is zero if there are enough, and on a node that does not list its
+// slices: there nothing is counted, which dry runs of preemption would do for each pod that they remove.
 func (l *Ledger) SliceShortage(demand *gpu.Demand, info fwk.NodeInfo) gpu.Reason {
 	if node := info.Node(); node == nil || !l.Allocator(node).Sliced() {
 		return gpu.Reason{}
@@ -77,7 +77,7 @@ func (l *Ledger) SliceShortage(demand *gpu.Demand, info fwk.NodeInfo) gpu.Reason
 	return view.Allocator.SliceShortage(&view.slices, demand)
 }
 
-// takeSlices adds the MIG slices to a choice, or tells why there are none.
+// takeSlices adds the MIG slices to a choice, or returns why there are none.
 func (c *Choice) takeSlices(view *View) gpu.Reason {
 	if !view.Allocator.Sliced() || !c.demand.NeedsSlices() {
 		return gpu.Reason{}
@@ -96,7 +96,7 @@ func (c *Choice) Encode() (string, error) {
 	return (&gpu.Choice{Cards: c.Assignment, Slices: c.Slices}).Encode()
 }
 
-// reasonOfSlices says what speaks for the chosen MIG slices.
+// reasonOfSlices returns the reason for the chosen MIG slices.
 func (c *Choice) reasonOfSlices() string {
 	return fmt.Sprintf("slices of GPUs that are in use already where there are such, and %d GPUs in MIG mode stay idle", c.idle)
 }

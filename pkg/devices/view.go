@@ -12,14 +12,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// View is a node's cards and what of them is taken, as of one NodeInfo. It never changes.
+// View is a node's GPUs and their usage, as of one NodeInfo. It never changes.
 type View struct {
-	// Allocator chooses cards of the node.
+	// Allocator chooses GPUs of the node.
 	Allocator *gpu.Allocator
 	// Used is what the pods of the NodeInfo hold. It must not be changed.
 	Used gpu.Used
 
-	// slices is what they hold of the node's MIG slices, and report what its agent told of that.
+	// slices is the usage of the node's MIG slices, and report what its agent reported about them.
 	slices gpu.SlicesUsed
 	report string
 
@@ -28,7 +28,7 @@ type View struct {
 	holders    map[types.UID]holder
 }
 
-// holder is a pod and what it holds, with what that was read from.
+// holder is a pod and what it holds, with the source of that.
 type holder struct {
 	pod     *corev1.Pod
 	choice  *Choice
@@ -36,13 +36,13 @@ type holder struct {
 	slices  *gpu.SliceHolding
 }
 
-// Allocate chooses cards for a demand, or tells why there are none. It changes nothing: Ledger.Reserve does.
+// Allocate chooses GPUs for a demand, or returns why there are none. It changes nothing: Ledger.Reserve does.
 func (v *View) Allocate(d *gpu.Demand) (gpu.Allocation, gpu.Reason) {
 	return v.Allocator.Allocate(&v.Used, d)
 }
 
-// Node returns the view of a node. While neither the NodeInfo nor what was chosen on the node changes it is the same
-// view, at the cost of a lookup: a generation belongs to one state of one node for as long as the process lives.
+// Node returns the view of a node. As long as neither the NodeInfo nor the choices on the node change, it is the same view, at the cost of a
+// lookup: a generation belongs to one state of one node for as long as the process lives.
 func (l *Ledger) Node(info fwk.NodeInfo) *View {
 	node := info.Node()
 	if node == nil {
@@ -59,12 +59,12 @@ func (l *Ledger) Node(info fwk.NodeInfo) *View {
 
 // nowhere is the view of a node that is gone while pods are still on it.
 var nowhere = func() *View {
-	allocator, _ := gpu.NewAllocator(gpu.Inventory{}, nil) // nothing is wrong with no cards
+	allocator, _ := gpu.NewAllocator(gpu.Inventory{}, nil) // an empty inventory is valid
 	return &View{Allocator: allocator}
 }()
 
-// build counts what the pods of a node hold, without that of one. What the pods of the last view hold is taken from
-// there, so that an annotation is parsed once and not for every change of the node.
+// build counts what the pods of a node hold, except one. Holdings are taken from the last view if possible, so that an annotation is parsed once
+// and not for every change of the node.
 func (l *Ledger) build(s *slot, info fwk.NodeInfo, without types.UID) *View {
 	pods := info.GetPods()
 	view := &View{
@@ -101,7 +101,7 @@ func (v *View) add(h holder) {
 	v.slices.Add(h.slices)
 }
 
-// holderOf finds out what a pod on a node holds, for a view that is being made.
+// holderOf determines what a pod on a node holds, for a view under construction.
 func (l *Ledger) holderOf(pod *corev1.Pod, node string, view, last *View, reported *report) holder {
 	choice := l.choice(pod.UID)
 	if choice != nil && choice.Node != node {
@@ -127,15 +127,13 @@ func holdingOf(pod *corev1.Pod, choice *Choice, allocator *gpu.Allocator) gpu.Ho
 			return holding
 		}
 	}
-	// A pod that names no cards counts as the worst that it can hold; what is wrong with a bad annotation
-	// changes nothing about that.
+	// A pod without named GPUs counts as the worst that it can hold; an error in the annotation does not change that.
 	holding, _ := allocator.HoldingOf(pod)
 	return holding
 }
 
-// addNominated counts pods that are to come to the node, and have no cards yet, before whoever asks: each has the
-// cards that it would get now, the one that is scheduled first choosing first. Where there are too few, since those
-// whom it evicted have not left yet, it holds as many as it asks for of any.
+// addNominated counts pods that are nominated to the node, and have no GPUs yet, ahead of the given demand: each gets the GPUs that it would get
+// now, in scheduling order. If there are too few, since its victims have not left yet, it holds as many unspecified ones as it requests.
 func (v *View) addNominated(pods []*corev1.Pod) {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(priority(b), priority(a)), cmp.Compare(a.UID, b.UID))
@@ -155,7 +153,7 @@ func (v *View) addNominated(pods []*corev1.Pod) {
 
 func priority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
 
-// Without is what is in use when some pods are gone. Those that are not on the node change nothing.
+// Without returns the usage without some pods. Pods that are not on the node change nothing.
 func (v *View) Without(pods []types.UID) gpu.Used {
 	used := v.Used
 	for _, pod := range pods {

@@ -14,11 +14,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// poolAccessPolicy has the API server refuse the pods of those that a pool is not for.
+// poolAccessPolicy is the admission policy that rejects pods that may not use a pool.
 const poolAccessPolicy = "g8s-pool-access"
 
-// Denied says why a pool is not for the pods of a namespace that have a priority class, by what GPUPools say of who may use
-// them; nothing if it is, or nothing is said of it.
+// Denied explains why the GPUPools do not admit pods of a namespace with a priority class to a pool. It is empty if the pool admits them or restricts
+// nothing.
 func Denied(pools []names.GPUPool, pool, namespace, class string) phrase.Text {
 	at := slices.IndexFunc(pools, func(p names.GPUPool) bool { return p.Name == pool })
 	if at < 0 {
@@ -42,10 +42,10 @@ func Denied(pools []names.GPUPool, pool, namespace, class string) phrase.Text {
 	return phrase.Of("pool %s takes priority %s only, and the job has %s", pool, listOf(takes), has)
 }
 
-// priorityClassPrefix is what the name of a priority class begins with of those that gpuctl calls by the rest.
+// priorityClassPrefix is the prefix of the names of our priority classes; gpuctl uses the rest of the name.
 const priorityClassPrefix = "g8s-"
 
-// denied says why the pool of the job's pods is not for them.
+// denied explains why the pool does not admit the job's pods.
 func denied(f *Facts) phrase.Text {
 	pod := podOf(f)
 	if pod == nil {
@@ -54,7 +54,7 @@ func denied(f *Facts) phrase.Text {
 	return Denied(f.Cluster.GPUPools, gpu.PodPool(pod), f.Job.Namespace, pod.Spec.PriorityClassName)
 }
 
-// poolDenied explains that the pool of a job is not for it.
+// poolDenied explains that the job may not use its pool.
 func poolDenied(f *Facts, says phrase.Text) Finding {
 	out := Finding{Cause: reason.RefusedByPolicy, Says: says}
 	s := &search{facts: f}
@@ -73,7 +73,7 @@ func poolDenied(f *Facts, says phrase.Text) Finding {
 	return out
 }
 
-// otherPriority is the step to a priority that a pool takes, where the namespace may use it.
+// otherPriority is the step to a priority that the pool admits, if the namespace may use it.
 func otherPriority(f *Facts, access *names.PoolAccess) (Step, bool) {
 	if len(access.Priorities) == 0 || len(access.Namespaces) > 0 && !slices.Contains(access.Namespaces, f.Job.Namespace) {
 		return Step{}, false
@@ -83,8 +83,7 @@ func otherPriority(f *Facts, access *names.PoolAccess) (Step, bool) {
 	return Step{Action: reason.SetPriority, Value: priority, Command: set, Says: phrase.Of("give it a priority that the pool takes: %s", set)}, true
 }
 
-// closedPool tells of a job without a pod whose pool is not for it. The API server's own word is an event, which is kept
-// for an hour.
+// closedPool explains a job without a pod that its pool does not admit. The API server's own message is an event, which is kept for an hour.
 func closedPool(f *Facts) []Finding {
 	if slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return lives(&pod) }) || f.Cluster.Now.Sub(f.Job.Created) < slowController {
 		return nil

@@ -13,16 +13,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// keeper is a pod that holds an anti-affinity against another one, and where.
+// keeper is a pod with an anti-affinity against another one, with its topology domain.
 type keeper struct {
 	pod        *corev1.Pod
 	key, value string
-	// nodes are those of the pod's pool and type that it keeps the other one from.
+	// nodes are those of the pod's pool and type that are blocked.
 	nodes []string
 }
 
-// withKeepers names the pods that keep this one from nodes, in place of what the scheduler's words alone tell: those do not say
-// whose anti-affinity it is. What they say stands where no such pod is seen.
+// withKeepers replaces the scheduler's message with the pods that keep this pod off nodes, because the message does not name them. The message stays
+// where no such pod is found.
 func (s *search) withKeepers(findings []Finding) []Finding {
 	at := slices.IndexFunc(findings, func(f Finding) bool { return f.Cause == reason.AntiAffinityOfOthers })
 	if at < 0 {
@@ -49,7 +49,7 @@ func (s *search) withKeepers(findings []Finding) []Finding {
 	return findings
 }
 
-// askKeeper is what to do about a pod that keeps this one from nodes. Of one's own job nothing would help.
+// askKeeper is the step for a pod that keeps this pod off nodes. For a pod of the same job no step would help.
 func (s *search) askKeeper(pod *corev1.Pod) Step {
 	show := "kubectl get pod " + pod.Name + " -n " + pod.Namespace + " -o yaml"
 	if job := pod.Labels[names.LabelJob]; pod.Namespace == s.facts.Job.Namespace && job != "" {
@@ -61,8 +61,8 @@ func (s *search) askKeeper(pod *corev1.Pod) Step {
 		Says: phrase.Of("ask the owner of namespace %s, or the administrators, to take it away: %s. Nothing of this job has to change", pod.Namespace, show)}
 }
 
-// keepers are the pods whose required anti-affinity keeps the pod from nodes of its pool and type, those from the most nodes first,
-// and those of other namespaces before its own.
+// keepers returns the pods whose required anti-affinity keeps the pod off nodes of its pool and type. Pods that block the most nodes come first, and
+// pods of other namespaces before pods of the job's own.
 func (s *search) keepers() []keeper {
 	pod := s.request.Pod
 	domains := map[string]map[string]string{} // the labels of nodes, by name
@@ -104,7 +104,7 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// within are the nodes of the pod's pool and type that have a label.
+// within returns the nodes of the pod's pool and type that have a label.
 func (s *search) within(key, value string) []string {
 	var out []string
 	for i := range s.judged {
@@ -116,8 +116,8 @@ func (s *search) within(key, value string) []string {
 	return out
 }
 
-// selects reports whether a term of a pod of a namespace selects another pod. Where nothing tells the labels of that one's
-// namespace, a selector of namespaces is taken to select it, as the scheduler has said that some pod does.
+// selects reports whether an affinity term of a pod in a namespace selects another pod. If the labels of the other pod's namespace are unknown, a
+// namespace selector counts as a match, since the scheduler reported that some pod matches.
 func (s *search) selects(term *corev1.PodAffinityTerm, namespace string, pod *corev1.Pod) bool {
 	if !matches(term.LabelSelector, pod.Labels) {
 		return false

@@ -15,27 +15,27 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// aside is that a pod of the job was told to leave its node.
+// aside is the finding that a pod of the job was evicted from its node.
 type aside struct {
 	Finding
-	// holds says that who took its place is still there.
+	// holds is true while the preemptor still exists.
 	holds bool
 }
 
-// disruption is one pod of the job that was told to leave.
+// disruption is the eviction of one pod of the job.
 type disruption struct {
 	pod, node string
 	at        time.Time
-	// reason is that of the pod's condition DisruptionTarget, or of the event that says more.
+	// reason comes from the pod's condition DisruptionTarget, or from the event that has more detail.
 	reason string
-	// by is the pod that takes its place, as namespace/name; "" if that is not known.
+	// by is the preemptor as namespace/name, "" if unknown.
 	by string
 	// message is Kubernetes' own.
 	message string
 }
 
-// pushedAside tells of the pod that was told to leave last, if that is why the job has to start again. The pod shows it
-// by its condition; once it is gone, the event that it left behind does.
+// pushedAside describes the last eviction, if it is the reason that the job has to start again. The pod records it in its condition. After the pod is
+// deleted, its event does.
 func pushedAside(f *Facts) (aside, bool) {
 	last, ok := lastDisruption(f)
 	if !ok {
@@ -63,7 +63,7 @@ func pushedAside(f *Facts) (aside, bool) {
 	return out, true
 }
 
-// whyLeft says who told a pod to leave.
+// whyLeft names what evicted a pod.
 func whyLeft(last disruption) phrase.Text {
 	switch last.reason {
 	case "DeletionByTaintManager":
@@ -80,7 +80,7 @@ func whyLeft(last disruption) phrase.Text {
 	return phrase.Quote(strings.TrimRight(cmp.Or(last.message, last.reason), " ."))
 }
 
-// lastDisruption finds the pod of the job that was told to leave last.
+// lastDisruption finds the most recently evicted pod of the job.
 func lastDisruption(f *Facts) (disruption, bool) {
 	var all []disruption
 	for i := range f.Pods {
@@ -126,7 +126,7 @@ func preemptorIn(events []inventory.Event, pod string) string {
 	return ""
 }
 
-// whoIs names the job of a pod, and says whether the pod still holds its place.
+// whoIs names the job of a pod and reports whether the pod still holds its place.
 func (f *Facts) whoIs(pod string) (who phrase.Text, holds bool) {
 	if pod == "" {
 		return phrase.Of("a pod of higher priority"), false
@@ -141,7 +141,7 @@ func (f *Facts) whoIs(pod string) (who phrase.Text, holds bool) {
 	return phrase.Of("pod %s of namespace %s", name, namespace), holds
 }
 
-// reclaims reports whether a pod took the place of one of the job that was not of lower priority, which quotas alone bring about.
+// reclaims reports whether a preemptor had no higher priority than its victim of the job, which only happens with quotas.
 func (f *Facts) reclaims(pod string) bool {
 	namespace, name, _ := strings.Cut(pod, "/")
 	all := slices.Concat(f.Cluster.Pods, f.Preemptors)
@@ -152,7 +152,7 @@ func (f *Facts) reclaims(pod string) bool {
 	return *all[at].Spec.Priority <= *f.Pods[0].Spec.Priority
 }
 
-// leaving explains a job whose pods all leave, or have just left: the next ones are made when they are gone.
+// leaving explains a job whose pods are all terminating or just ended. Kubernetes creates the next ones once they are gone.
 func leaving(f *Facts) (Finding, bool) {
 	var going []*corev1.Pod
 	for i := range f.Pods {

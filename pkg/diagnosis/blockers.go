@@ -14,23 +14,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// precedence orders causes that stand against equally many nodes: first what time heals, then what an administrator
-// can undo, then what only another request can.
+// precedence orders causes that block equally many nodes: first those that pass with time, then those that an administrator can fix, then those that
+// only another request can.
 var precedence = []reason.Cause{
 	reason.Fragmented, reason.Busy, reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit,
 	reason.Cordoned, reason.ReservedNode, reason.NotReady, reason.KeptOff, reason.Tainted, reason.BadInventory, reason.UnhealthyGPUs, reason.NodeSelector, reason.GPUMemory, reason.NotShared, reason.TooManyGPUs, reason.NoGPUs,
 }
 
-// group is one blocker and the nodes that it stands against.
+// group is one blocker and the nodes that it blocks.
 type group struct {
 	blocker
 	nodes []string
-	// alone is the number of nodes against which nothing else stands, of those nearest to taking the pod.
+	// alone is the number of nodes that only this group blocks, among those nearest to taking the pod.
 	alone int
 }
 
-// blockers sums up what stands against the nodes of the pod's pool and type. First comes what stands against the
-// nodes that are nearest to taking the pod: mending that is enough.
+// blockers summarizes what blocks the nodes of the pod's pool and type. Blockers of the nodes nearest to taking the pod come first: fixing those is
+// enough.
 func (s *search) blockers(verdict string) []Finding {
 	fewest := len(slices.MinFunc(s.judged, func(a, b judged) int { return cmp.Compare(len(a.blockers), len(b.blockers)) }).blockers)
 	groups := map[blocker]*group{}
@@ -53,8 +53,8 @@ func (s *search) blockers(verdict string) []Finding {
 	return out
 }
 
-// beyondNodes is what the scheduler says and the nodes do not show. When a node would take the pod by all that they
-// show, it is the cause; with nothing of that kind left, the scheduler has not tried since there is room.
+// beyondNodes returns the reasons that the scheduler gave and that the nodes do not show. If all visible checks pass on a node, such a reason is the
+// cause. If no such reason is left, the scheduler has not tried since there is room.
 func (s *search) beyondNodes(verdict string, fewest int) []Finding {
 	out := s.withKeepers(findings(verdict, s.facts.Job.Namespace, s.unseen()))
 	if len(out) > 0 || fewest > 0 {
@@ -70,7 +70,7 @@ func (s *search) beyondNodes(verdict string, fewest int) []Finding {
 	})
 }
 
-// known reports whether a verdict holds nothing but what the cluster shows too.
+// known reports whether the cluster shows every reason in a verdict.
 func known(verdict string) bool {
 	if verdict == "" || contains(verdict, reason.OfRefusals, reason.OfPlainNodes, reason.OfClaims, reason.OfGangs, reason.OfPods, []*reason.Reason{reason.Reserved}) {
 		return true
@@ -111,7 +111,7 @@ func (s *search) finding(g *group) Finding {
 	return out
 }
 
-// closed is about nodes that take no pod like this one, whatever is free on them.
+// closed describes nodes that take no pod like this one, however much is free on them.
 func (s *search) closed(out *Finding, what string) {
 	count, first := nodeWord(out.Nodes), out.Examples[0]
 	switch out.Cause {
@@ -139,7 +139,7 @@ func (s *search) closed(out *Finding, what string) {
 	out.Steps = append(out.Steps, s.elsewherePools(true)...)
 }
 
-// keptOff is about nodes that a controller of ours keeps pods off: why it does, of the first.
+// keptOff describes nodes that one of our controllers closed, with the reason for the first.
 func (s *search) keptOff(out *Finding) {
 	first := out.Examples[0]
 	out.States = s.statesOf(first)
@@ -166,7 +166,7 @@ func (s *search) keptOff(out *Finding) {
 	out.Steps = append(out.Steps, advice)
 }
 
-// areMore counts others of which the same is true.
+// areMore counts further nodes to which the same applies.
 func areMore(count int) phrase.Text {
 	if count == 1 {
 		return phrase.Of(", and so is 1 more")
@@ -180,7 +180,7 @@ func (s *search) statesOf(name string) []nodestate.State {
 	return node.States
 }
 
-// doneAbout says what is done about a node that is not ready, "" if nothing is known of that.
+// doneAbout describes how a node that is not ready recovers, "" if unknown.
 func doneAbout(name phrase.Text, states []nodestate.State) phrase.Text {
 	for _, state := range states {
 		if state.Code == nodestate.OutOfService || state.Code == nodestate.NotTakenForDead {
@@ -190,7 +190,7 @@ func doneAbout(name phrase.Text, states []nodestate.State) phrase.Text {
 	return nil
 }
 
-// resources is about what Kubernetes counts beside GPUs.
+// resources describes shortages of resources other than GPUs.
 func (s *search) resources(out *Finding, name string) {
 	switch out.Cause {
 	case reason.CPUShort:
@@ -213,8 +213,7 @@ func (s *search) resources(out *Finding, name string) {
 	}
 }
 
-// resource tells what no node has from what is in use. What it advises to ask for is what a node has on which nothing
-// else is short.
+// resource distinguishes an amount that no node has from one that is in use. It advises an amount that a node with no other shortage has.
 func (s *search) resource(out *Finding, word phrase.Text, field string, name corev1.ResourceName) {
 	var free, total, enough, largest resource.Quantity
 	for i := range s.judged {
@@ -252,7 +251,7 @@ func (s *search) resource(out *Finding, word phrase.Text, field string, name cor
 	}
 }
 
-// waitForResource names who holds a node on which nothing else is short.
+// waitForResource names the holders on a node with no other shortage.
 func (s *search) waitForResource(cause reason.Cause) Step {
 	for i := range s.judged {
 		j := &s.judged[i]
@@ -267,7 +266,7 @@ func (s *search) waitForResource(cause reason.Cause) Step {
 	return waiting("wait until other pods end")
 }
 
-// holdersOfAny are the jobs and pods on a node, whether they hold GPUs or not.
+// holdersOfAny returns the jobs and pods on a node, whether or not they hold GPUs.
 func (s *search) holdersOfAny(pods []*corev1.Pod) []Holder {
 	var out []Holder
 	for _, pod := range pods {

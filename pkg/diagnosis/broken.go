@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// brokenGPUs tells of cards that pods of the job hold and that were found broken since: one finding for each pod. gpu-controller has those
-// leave that can go on nowhere, where it runs; the others keep their cards, and a program that waits for a dead one looks busy.
+// brokenGPUs reports GPUs that pods of the job hold and that were found broken since, one finding for each pod. Where gpu-controller runs, it evicts
+// pods that cannot continue. The others keep their GPUs, and a program that waits for a dead GPU looks busy.
 func brokenGPUs(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Pods {

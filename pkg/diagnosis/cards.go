@@ -18,7 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// busy tells GPUs that are all in use from GPUs that are free, but not together.
+// busy distinguishes GPUs that are all in use from GPUs that are free but not together.
 func (s *search) busy(out *Finding) {
 	var free, total, most, asked int64
 	var reserved gpu.Reason
@@ -67,7 +67,7 @@ func (s *search) busy(out *Finding) {
 	}
 }
 
-// fewer is the most GPUs, fewer than the pod asks for, with which a node would take it now; 0 if none would.
+// fewer is the largest number of GPUs below the pod's request with which a node would take it now; 0 if there is none.
 func (s *search) fewer() (count int64, node string) {
 	if s.facts.Job.Desired > 1 || len(s.request.Pod.Spec.Containers) != 1 {
 		return 0, ""
@@ -86,7 +86,7 @@ func (s *search) fewer() (count int64, node string) {
 	return count, node
 }
 
-// fitsWith reports whether a node would take the pod now if it asked for so many GPUs.
+// fitsWith reports whether a node would take the pod now with that number of GPUs.
 func (s *search) fitsWith(j *judged, gpus int64) bool {
 	request, err := fit.RequestOf(withGPUs(s.request.Pod, gpus))
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *search) fitsWith(j *judged, gpus int64) bool {
 	return len(obstacles) == 0
 }
 
-// withGPUs is a pod that asks for another number of GPUs, of the kind that it asks for.
+// withGPUs returns a copy of a pod with another number of GPUs of the same kind.
 func withGPUs(pod *corev1.Pod, gpus int64) *corev1.Pod {
 	out := pod.DeepCopy()
 	resources := &out.Spec.Containers[0].Resources
@@ -110,7 +110,7 @@ func withGPUs(pod *corev1.Pod, gpus int64) *corev1.Pod {
 	return out
 }
 
-// wait says what the job waits for: for those to end who hold what the nearest node is short of.
+// wait describes what the job waits for: the end of the pods that hold what the nearest node lacks.
 func wait(misses []NearMiss) Step {
 	if len(misses) == 0 {
 		return waiting("wait until other jobs end")
@@ -128,7 +128,7 @@ func wait(misses []NearMiss) Step {
 	return Step{Action: reason.Wait, Kind: "Node", Name: near.Node, Holders: enough, Says: says}
 }
 
-// says who holds how many GPUs.
+// says describes a holder and its number of GPUs.
 func (h Holder) says() phrase.Text {
 	out := phrase.Of("%s holds %d", h.name(), h.GPUs)
 	var more []phrase.Text
@@ -151,7 +151,7 @@ func (h Holder) name() phrase.Text {
 	return phrase.Of("pod %s of namespace %s", h.Pod, h.Namespace)
 }
 
-// unsuited is about nodes whose cards cannot serve the pod, however free they are.
+// unsuited describes nodes whose GPUs cannot serve the pod even when all of them are free.
 func (s *search) unsuited(out *Finding) {
 	var best gpu.Reason
 	for i := range s.judged {
@@ -198,7 +198,7 @@ func (s *search) unsuited(out *Finding) {
 	}
 }
 
-// askFor advises to ask for fewer GPUs, if a node would take the pod then, or would when it is empty.
+// askFor advises a request for fewer GPUs, if a node would then take the pod, at least when it is empty.
 func (s *search) askFor(gpus int64) []Step {
 	if gpus <= 0 || len(s.request.Pod.Spec.Containers) != 1 {
 		return nil
@@ -216,7 +216,7 @@ func (s *search) askFor(gpus int64) []Step {
 	return nil
 }
 
-// askForHealthy advises to ask for no more than what is healthy.
+// askForHealthy advises a request no larger than the number of healthy GPUs.
 func (s *search) askForHealthy(best gpu.Reason) []Step {
 	switch {
 	case best.Profile == "":
@@ -228,7 +228,7 @@ func (s *search) askForHealthy(best gpu.Reason) []Step {
 	return []Step{{Action: reason.SetField, Field: reason.FieldMIG, Value: value, Says: phrase.Of("ask for at most %s in %s", value, reason.FieldMIG)}}
 }
 
-// lessMemory advises to ask for as much memory of each card as enough of them have.
+// lessMemory advises a request for as much GPU memory as enough GPUs have.
 func (s *search) lessMemory(best gpu.Reason) []Step {
 	if best.LargestMiB <= 0 || best.Asked > best.Total {
 		return nil
@@ -257,7 +257,7 @@ func (s *search) lessMemory(best gpu.Reason) []Step {
 	return nil
 }
 
-// notShared is about a pod that asks for shares of GPUs on nodes that give whole ones, or the other way round.
+// notShared describes a pod that requests shares of GPUs on nodes with whole ones, or the reverse.
 func (s *search) notShared(out *Finding, count phrase.Text) {
 	if s.request.Demand.Shared > 0 {
 		out.Says = phrase.Of("%s whose GPUs are not shared; the pod asks for a share of one", count)
@@ -270,7 +270,7 @@ func (s *search) notShared(out *Finding, count phrase.Text) {
 	out.Steps = append(out.Steps, s.elsewherePools(false)...)
 }
 
-// nearMisses returns the nodes that only lack free cards, those that lack the fewest first.
+// nearMisses returns the nodes that only lack free GPUs, those that lack the fewest first.
 func (s *search) nearMisses() []NearMiss {
 	var out []NearMiss
 	for i := range s.judged {
@@ -286,13 +286,13 @@ func (s *search) nearMisses() []NearMiss {
 	return nearestOf(out)
 }
 
-// detailOf is a shortage in numbers. That some pods hold cards which they do not name helps nobody to mend it.
+// detailOf describes a shortage in numbers. It omits GPUs that pods hold without naming them, since the user can do nothing about those.
 func detailOf(cards gpu.Reason) string {
 	cards.Unknown = 0
 	return cards.Detail()
 }
 
-// nearestOf sorts misses, and keeps the nearest.
+// nearestOf sorts near misses and keeps the nearest.
 func nearestOf(misses []NearMiss) []NearMiss {
 	slices.SortFunc(misses, func(a, b NearMiss) int {
 		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(a.Node, b.Node))
@@ -300,7 +300,7 @@ func nearestOf(misses []NearMiss) []NearMiss {
 	return misses[:min(len(misses), explain.MaxNearMisses)]
 }
 
-// holderOf names who a pod is of.
+// holderOf identifies the job that owns a pod.
 func holderOf(pod *corev1.Pod) Holder {
 	out := Holder{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob], Ending: pod.DeletionTimestamp != nil,
 		Priority: strings.TrimPrefix(pod.Spec.PriorityClassName, "g8s-")}
@@ -310,7 +310,7 @@ func holderOf(pod *corev1.Pod) Holder {
 	return out
 }
 
-// holdersOf sums up by job what the pods of a node hold, the most first.
+// holdersOf sums up by job what the pods of a node hold, the largest first.
 func holdersOf(pods []*corev1.Pod) []Holder {
 	held := map[Holder]int64{}
 	for _, pod := range pods {

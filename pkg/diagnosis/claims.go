@@ -13,16 +13,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// selectedNode is where the scheduler notes for which node a volume has to be made.
+// selectedNode is the annotation in which the scheduler records the node for which a volume must be created.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// missingClaim is what to do about a claim that is not there.
+// missingClaim is the remedy for a claim that does not exist.
 func missingClaim(name string) []Step {
 	return stepsOf(reason.ClaimMissing.With(name), "")
 }
 
-// claims tells which of the pod's claims have no volume, or one out of reach, as they are now. being says that the
-// scheduler has chosen a node and waits for the volume to be made there.
+// claims returns findings for the pod's claims that have no volume, or one out of reach, in their current state. being is true if the scheduler has
+// chosen a node and waits for the volume to be created there.
 func (s *search) claims() (out []Finding, being bool) {
 	if !s.facts.Space.Has(snapshot.PartClaims) {
 		return nil, false
@@ -47,7 +47,7 @@ func (s *search) claims() (out []Finding, being bool) {
 	return out, being
 }
 
-// claim tells what is wrong with one claim.
+// claim checks one claim.
 func (s *search) claim(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
 	switch {
 	case claim.DeletionTimestamp != nil:
@@ -69,7 +69,7 @@ func (s *search) claim(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
 	return Finding{}, false
 }
 
-// says reports whether the scheduler's verdict on the pod contains one of the texts, which are kube-scheduler's.
+// says reports whether the scheduler's verdict on the pod contains one of kube-scheduler's texts.
 func (s *search) says(texts ...string) bool {
 	verdict := verdictOn(s.request.Pod)
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(verdict, text) })
@@ -102,7 +102,7 @@ func ofClass(claim *corev1.PersistentVolumeClaim) phrase.Text {
 	return phrase.Of(" without a storage class")
 }
 
-// elsewhere tells that none of the pod's nodes reaches the claim's volume, and which pools do.
+// elsewhere reports that none of the pod's nodes reaches the claim's volume, and names the pools that do.
 func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) {
 	within := s.facts.boundTo(claim.Spec.VolumeName)
 	if within == nil {
@@ -139,7 +139,7 @@ func (s *search) elsewhere(claim *corev1.PersistentVolumeClaim) (Finding, bool) 
 	return out, true
 }
 
-// boundTo returns which nodes a volume is for, nil for all of them.
+// boundTo returns the nodes that can use a volume, nil for all of them.
 func (f *Facts) boundTo(volume string) *corev1.NodeSelector {
 	at := slices.IndexFunc(f.Space.Volumes, func(v corev1.PersistentVolume) bool { return v.Name == volume })
 	if at < 0 || f.Space.Volumes[at].Spec.NodeAffinity == nil {
@@ -148,7 +148,7 @@ func (f *Facts) boundTo(volume string) *corev1.NodeSelector {
 	return f.Space.Volumes[at].Spec.NodeAffinity.Required
 }
 
-// selectorText puts in words which nodes a volume is for.
+// selectorText describes the nodes that can use a volume.
 func selectorText(selector *corev1.NodeSelector) phrase.Text {
 	var terms []phrase.Text
 	for _, term := range selector.NodeSelectorTerms {

@@ -54,13 +54,13 @@ func seeLogs(job *inventory.JobDetail) Step {
 	return inspecting(phrase.Of("see what it wrote"), command("logs", job))
 }
 
-// missingObject is how kubelets name what a container refers to and the namespace does not have.
+// missingObject matches kubelet's message about an object that a container refers to and that the namespace does not have.
 var missingObject = regexp.MustCompile(`(?i)(secret|configmap) "([^"]+)" not found`)
 
-// missingKey is how they name a key that such an object lacks.
+// missingKey matches its message about a missing key of such an object.
 var missingKey = regexp.MustCompile(`couldn't find key (\S+) in (Secret|ConfigMap) \S+/(\S+)`)
 
-// waitingContainer explains a container that cannot start. It reports false for one on its way up.
+// waitingContainer explains a container that cannot start. It returns false for one that is starting.
 func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, waiting *corev1.ContainerStateWaiting) (Finding, bool) {
 	switch waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
@@ -90,7 +90,7 @@ func waitingContainer(job *inventory.JobDetail, status *corev1.ContainerStatus, 
 	return Finding{}, false
 }
 
-// unconfigured explains a container that refers to what is not there.
+// unconfigured explains a container that refers to missing objects.
 func unconfigured(status *corev1.ContainerStatus, waiting *corev1.ContainerStateWaiting) Finding {
 	out := Finding{Cause: reason.ContainerConfig, Says: sentence(phrase.Of("container %s cannot be created", status.Name), waiting.Message)}
 	kinds := map[string]string{"secret": "Secret", "configmap": "ConfigMap"}
@@ -109,7 +109,7 @@ func unconfigured(status *corev1.ContainerStatus, waiting *corev1.ContainerState
 	return out
 }
 
-// crashedWith adds how the container ended last to a message.
+// crashedWith adds to a message how the container last ended.
 func crashedWith(message string, status *corev1.ContainerStatus) string {
 	last := status.LastTerminationState.Terminated
 	if message != "" || last == nil {
@@ -158,7 +158,7 @@ func sentence(what phrase.Text, detail string) phrase.Text {
 	return what.And(": %s", strings.TrimSpace(detail))
 }
 
-// orElse quotes what others say, or says something else where they say nothing.
+// orElse quotes a message, or returns the alternative if the message is empty.
 func orElse(said string, otherwise phrase.Text) phrase.Text {
 	if said != "" {
 		return phrase.Quote(said)
@@ -166,7 +166,7 @@ func orElse(said string, otherwise phrase.Text) phrase.Text {
 	return otherwise
 }
 
-// eventOf returns the newest event of a pod with one of the reasons. Those of pods before it say nothing of this one.
+// eventOf returns the newest event of a pod with one of the reasons. Events of earlier pods do not apply to this one.
 func eventOf(events []inventory.Event, pod *corev1.Pod, reasons ...string) (inventory.Event, bool) {
 	for _, event := range slices.Backward(events) {
 		if slices.Contains(reasons, event.Reason) && event.Object == "Pod/"+pod.Name {

@@ -60,9 +60,8 @@ func isShort(f *Facts) bool {
 	return alive < max(f.Job.Desired, 1)
 }
 
-// keptOut tells what keeps the API server from letting in the pods that the job lacks. Quotas and limit ranges are
-// looked at as they are now. What else the API server said when a controller last tried counts as long as the cluster
-// does not show that it has changed since.
+// keptOut explains why the API server rejects the pods that the job lacks. It evaluates quotas and limit ranges in their current state. Other
+// rejections of the last attempt by a controller count until the cluster shows that they no longer apply.
 func keptOut(f *Facts) []Finding {
 	if !isShort(f) || f.Simulated {
 		return nil
@@ -76,7 +75,7 @@ func keptOut(f *Facts) []Finding {
 	return one(refusalOf(f))
 }
 
-// refusalOf puts in words what the API server said last, unless the cluster shows that this is over.
+// refusalOf describes the API server's last rejection, unless the cluster shows that it no longer applies.
 func refusalOf(f *Facts) Finding {
 	for _, rule := range creationRules {
 		match := rule.pattern.FindStringSubmatch(f.Job.Message)
@@ -96,7 +95,7 @@ func refusalOf(f *Facts) Finding {
 	}
 }
 
-// refusedAt says when the API server refused the last time.
+// refusedAt states when the API server last rejected a pod.
 func (f *Facts) refusedAt() phrase.Text {
 	if event, ok := lastEvent(f.Job.Events, "FailedCreate"); ok {
 		return phrase.Of("; refused %s", f.since(event.Last))
@@ -104,7 +103,7 @@ func (f *Facts) refusedAt() phrase.Text {
 	return nil
 }
 
-// again tells that what kept the pods out is over, and that Kubernetes will try again.
+// again reports that the rejection no longer applies and that Kubernetes will retry.
 func again(f *Facts, before Finding) Finding {
 	return Finding{
 		Cause: reason.WaitingForControllers,
@@ -114,11 +113,11 @@ func again(f *Facts, before Finding) Finding {
 	}
 }
 
-// creationRule recognises one refusal of the API server.
+// creationRule recognizes one rejection by the API server.
 type creationRule struct {
 	pattern *regexp.Regexp
 	finding func(f *Facts, match []string) Finding
-	// over reports whether the cluster shows that the refusal does not hold any more; nil where nothing can show it.
+	// over reports whether the cluster shows that the rejection no longer applies; nil where nothing can show it.
 	over func(f *Facts, match []string) bool
 }
 
@@ -166,11 +165,11 @@ func noServiceAccount(f *Facts, m []string) Finding {
 	}}}
 }
 
-// onlyPaths matches what Pod Security forbids of a pod that mounts paths of its node and asks for nothing worse.
+// onlyPaths matches a Pod Security violation that consists only of hostPath volumes.
 var onlyPaths = regexp.MustCompile(`^hostPath volumes \([^)]*\)$`)
 
-// insecure explains Pod Security to the end: which level, what of the pod it forbids, and what can be done with a YAML
-// that knows no security context.
+// insecure explains a Pod Security violation in full: the level, what it forbids about the pod, and what is possible with a YAML that has no security
+// context.
 func insecure(f *Facts, m []string) Finding {
 	level, forbidden := m[1], m[2]
 	out := Finding{Cause: reason.PodSecurityViolated, Says: phrase.Of("the namespace enforces Pod Security %q: %s", level, forbidden)}
@@ -230,7 +229,7 @@ func webhookSilent(_ *Facts, m []string) Finding {
 	}
 }
 
-// notCreated explains a job of which no pod exists, though nothing is known to stand against them.
+// notCreated explains a job without pods for which no rejection is known.
 func notCreated(f *Facts) Finding {
 	age := f.Cluster.Now.Sub(f.Job.Created)
 	out := Finding{Cause: reason.WaitingForControllers, Says: phrase.Of("Kubernetes has not created the job's pods"),

@@ -8,8 +8,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// waitsForJobs explains a job that starts after others: where each of them stands, and what to do about those that will
-// not end as it asks.
+// waitsForJobs explains a job that starts after others: the state of each, and the remedies for those that will not end as required.
 func waitsForJobs(f *Facts) Finding {
 	job := &f.Job
 	out := Finding{Cause: reason.WaitsForJobs}
@@ -19,7 +18,7 @@ func waitsForJobs(f *Facts) Finding {
 		out.Steps = []Step{without}
 		return out
 	}
-	if len(job.WaitsFor) == 0 { // nobody reads what it says that it waits for
+	if len(job.WaitsFor) == 0 { // its list of pending jobs cannot be read
 		out.Says, out.Steps = phrase.Quote(job.Message), []Step{without}
 		return out
 	}
@@ -47,11 +46,11 @@ func waitsForJobs(f *Facts) Finding {
 	return out
 }
 
-// dependency is where a job stands that another one starts after.
+// dependency is the state of a job that another one starts after.
 type dependency struct {
 	text  phrase.Text
 	steps []Step
-	// met says that it has ended as it has to.
+	// met is true if the job ended as required.
 	met bool
 }
 
@@ -91,7 +90,7 @@ func (f *Facts) dependency(name string) dependency {
 // kindJob is the kind of objects that end.
 const kindJob = "Job"
 
-// cycleOf is a way from the job back to itself through jobs that wait, nil if there is none.
+// cycleOf returns a path from the job back to itself through waiting jobs, nil if there is none.
 func cycleOf(f *Facts) []string {
 	waits := map[string][]string{f.Job.Name: f.Job.WaitsFor}
 	for i := range f.Others {

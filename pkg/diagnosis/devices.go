@@ -20,7 +20,8 @@ func claimDevices(pods []corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 })
 }
 
-// devices tells which of the pod's claims of devices are not there yet, and which no node can serve, as the cluster shows them.
+// devices returns findings for the pod's device claims that do not exist yet, and for those that no node can serve, in the current state of the
+// cluster.
 func (s *search) devices() []Finding {
 	space := s.facts.Space
 	if !space.Has(snapshot.PartDeviceClaims) {
@@ -35,7 +36,7 @@ func (s *search) devices() []Finding {
 	return out
 }
 
-// device tells what is wrong with one claim.
+// device checks one claim.
 func (s *search) device(of *corev1.PodResourceClaim) (Finding, bool) {
 	space := s.facts.Space
 	name, made := claimName(s.request.Pod, of)
@@ -59,7 +60,7 @@ func (s *search) device(of *corev1.PodResourceClaim) (Finding, bool) {
 	return s.unserved(name, &space.DeviceClaims[at].Spec)
 }
 
-// claimName is the claim that a pod's entry stands for; made says that it has been made, "" that none is needed.
+// claimName returns the claim for a pod's entry. made is true if the claim has been created; the name is "" if none is needed.
 func claimName(pod *corev1.Pod, of *corev1.PodResourceClaim) (name string, made bool) {
 	if of.ResourceClaimName != nil {
 		return *of.ResourceClaimName, true
@@ -76,7 +77,7 @@ func claimName(pod *corev1.Pod, of *corev1.PodResourceClaim) (name string, made 
 	return "", false
 }
 
-// unmade is about a claim that is to be made of a template.
+// unmade explains a claim that is still to be created from a template.
 func (s *search) unmade(of *corev1.PodResourceClaim) (Finding, bool) {
 	if of.ResourceClaimTemplateName == nil {
 		return Finding{}, false
@@ -98,8 +99,8 @@ func (s *search) unmade(of *corev1.PodResourceClaim) (Finding, bool) {
 		}}, true
 }
 
-// unserved tells that no node has the devices that a claim asks for, however empty it is. It reports false where one may have them:
-// what is told of devices that their selectors take is never fewer than there are.
+// unserved reports that no node has the devices that a claim asks for, even when all are free. It returns false if a node may have them: the count of
+// devices that match the selectors is never too low.
 func (s *search) unserved(name string, spec *resourcev1.ResourceClaimSpec) (Finding, bool) {
 	if !s.facts.Space.Has(snapshot.PartDevices) {
 		return Finding{}, false
@@ -115,7 +116,7 @@ func (s *search) unserved(name string, spec *resourcev1.ResourceClaimSpec) (Find
 			verdicts[j] = s.unservedBy(name, &asked[j])
 		}
 		if !slices.Contains(verdicts, nil) {
-			return *verdicts[len(verdicts)-1], true // the last resort is the least that would do
+			return *verdicts[len(verdicts)-1], true // the last alternative requires the least
 		}
 	}
 	return Finding{}, false
@@ -128,7 +129,7 @@ type wanted struct {
 	selectors []resourcev1.DeviceSelector
 }
 
-// alternatives are the ways in which a request can be served.
+// alternatives returns the alternatives of a request.
 func alternatives(request *resourcev1.DeviceRequest) []wanted {
 	if exactly := request.Exactly; exactly != nil {
 		return []wanted{{exactly.DeviceClassName, least(exactly.AllocationMode, exactly.Count), exactly.Selectors}}
@@ -149,7 +150,7 @@ func least(mode resourcev1.DeviceAllocationMode, count int64) int64 {
 	return max(1, count)
 }
 
-// unservedBy tells why no node serves one way of a request, nil where one may.
+// unservedBy explains why no node serves one alternative of a request, nil if one may.
 func (s *search) unservedBy(name string, asked *wanted) *Finding {
 	space := s.facts.Space
 	at := slices.IndexFunc(space.DeviceClasses, func(c resourcev1.DeviceClass) bool { return c.Name == asked.class })
@@ -173,8 +174,8 @@ func (s *search) unservedBy(name string, asked *wanted) *Finding {
 		Steps: []Step{{Action: reason.Resubmit, Field: "spec.devices.requests", Says: phrase.Of("ask for %d devices at most: a claim is served by one node", most)}}}
 }
 
-// mostDevices is the node that has most devices of those that selectors take, whoever has them now. What every node reaches counts
-// for each.
+// mostDevices returns the node with the most devices that match the selectors, whether or not they are in use. Devices that every node reaches count
+// for each node.
 func (s *search) mostDevices(selectors []resourcev1.DeviceSelector) (string, int64) {
 	newest := map[string]int64{}
 	slice := s.facts.Space.ResourceSlices
@@ -206,13 +207,13 @@ func (s *search) mostDevices(selectors []resourcev1.DeviceSelector) (string, int
 	return names[0], on[names[0]] + everywhere
 }
 
-// What selectors usually say; whatever else they say is taken to hold.
+// The usual forms of selectors. Any other form counts as a match.
 var (
 	driverIs    = regexp.MustCompile(`^device\.driver\s*==\s*["']([^"']*)["']$`)
 	attributeIs = regexp.MustCompile(`^device\.attributes\[["']([^"']*)["']\]\.([A-Za-z0-9_]+)\s*==\s*["']([^"']*)["']$`)
 )
 
-// mayTake reports whether selectors may take a device: false only where they surely do not.
+// mayTake reports whether selectors may match a device: false only if they certainly do not.
 func mayTake(selectors []resourcev1.DeviceSelector, driver string, device *resourcev1.Device) bool {
 	for _, selector := range selectors {
 		if selector.CEL == nil || strings.ContainsAny(selector.CEL.Expression, "|?") {

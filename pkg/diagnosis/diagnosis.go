@@ -1,10 +1,9 @@
-// Package diagnosis finds out why a job does not run, or why it runs where it does, and what to change. It is one
-// pure function, [Diagnose], over what a user can read of the cluster: the job, its pods and events, the nodes and who
-// is on them, and the scheduler's own records where they can be had.
+// Package diagnosis finds out why a job does not run, or why it runs where it does, and what to change. It is one pure function, [Diagnose], over
+// what a user can read of the cluster: the job, its pods and events, the nodes and the pods on them, and the scheduler's own records where available.
 //
-// The scheduler's verdict is the authority on what it alone knows, such as volumes and affinity between pods. What
-// it cannot say in one short message is computed here with the same code that it decides with, pkg/gpu: which pool
-// has the type, which node is nearest, and who holds what is missing.
+// The scheduler's verdict is the authority on what only the scheduler knows, such as volumes and affinity between pods. What does not fit into its
+// one short message is computed here with the code that the scheduler decides with, pkg/gpu: which pool has the type, which node is nearest, and
+// which pods hold the missing GPUs.
 package diagnosis
 
 import (
@@ -28,22 +27,21 @@ type Facts struct {
 	Job inventory.JobDetail
 	// Pods are those of the job.
 	Pods []corev1.Pod
-	// Cluster is what lies around the job, as [Around] names it: its pods are those that hold a place on a node.
+	// Cluster is the environment of the job, as read by [ClusterQueries]: its pods are those that hold a place on a node.
 	Cluster snapshot.Snapshot
-	// Others are the jobs of the namespace of a job that starts after some of them; nil for every other job.
+	// Others are the other jobs of the namespace, for a job that starts after some of them; nil for any other job.
 	Others []inventory.Job
-	// Preemptors are pods for which some of the job had to leave, as far as they are still there.
+	// Preemptors are the pods for which pods of the job were evicted, if they still exist.
 	Preemptors []corev1.Pod
-	// Space is what of the job's namespace, and of what it refers to, decides whether its pods are let in; nil where it was
-	// not read.
+	// Space is the part of the job's namespace, and of what it refers to, that decides whether its pods are admitted; nil if it was not read.
 	Space *snapshot.Snapshot
 	// Records are the scheduler's own, by pod; empty where they cannot be had.
 	Records []explain.Record
-	// Simulated says that the pods are not in the cluster, so that no scheduler has to look at them.
+	// Simulated is true if the pods are not in the cluster, so that no scheduler processes them.
 	Simulated bool
 }
 
-// Record adds those of a scheduler's records that are of the job's pods, and not of pods of the same name before them.
+// Record adds those of a scheduler's records that are about the job's pods, and not about earlier pods of the same name.
 func (f *Facts) Record(records []explain.Record) {
 	for _, record := range records {
 		if slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return pod.UID == record.UID }) {
@@ -52,18 +50,18 @@ func (f *Facts) Record(records []explain.Record) {
 	}
 }
 
-// unknownSpace is a namespace of which nothing was read.
+// unknownSpace is a namespace of which no object was read.
 var unknownSpace = snapshot.Snapshot{Unread: []snapshot.Part{
 	snapshot.PartNamespace, snapshot.PartQuotas, snapshot.PartLimitRanges, snapshot.PartClaims, snapshot.PartPriorityClasses, snapshot.PartPodGroups,
 	snapshot.PartDeviceClaims, snapshot.PartDevices,
 }}
 
-// seesNodes reports whether the user may read nodes and who is on them.
+// seesNodes reports whether the user may read nodes and the pods on them.
 func (f *Facts) seesNodes() bool {
 	return f.Cluster.Has(snapshot.PartNodes) && f.Cluster.Has(snapshot.PartAllPods)
 }
 
-// priorityClasses are those there are, as far as that was read.
+// priorityClasses returns the priority classes that were read.
 func (f *Facts) priorityClasses() []schedulingv1.PriorityClass {
 	if f.Space == nil {
 		return nil
@@ -77,57 +75,56 @@ type Report struct {
 	Namespace string           `json:"namespace"`
 	Kind      string           `json:"kind"`
 	Status    inventory.Status `json:"status"`
-	// Pod is the one that was looked at, "" when none exists.
+	// Pod is the examined pod, "" if none exists.
 	Pod string `json:"pod,omitempty"`
-	// Cause is the first finding's: what to mend first.
+	// Cause is the cause of the first finding, which is to be fixed first.
 	Cause reason.Cause `json:"cause"`
-	// Findings are all that stands against the job, what matters most first. Empty for a job that runs.
+	// Findings list everything that blocks the job, the most important first. It is empty for a job that runs.
 	Findings []Finding `json:"findings,omitempty"`
 	// NearMisses are the nodes that lack the fewest GPUs.
 	NearMisses []NearMiss `json:"nearMisses,omitempty"`
-	// Placements tell where the pods of the job are, and on which cards.
+	// Placements lists the nodes and GPUs of the job's pods.
 	Placements []Placement `json:"placements,omitempty"`
-	// Segments are where the parts of a job lie that is divided into such, as far as the nodes may be read.
+	// Segments are the domains of the segments of the job, as far as the user may read nodes.
 	Segments []inventory.Segment `json:"segments,omitempty"`
-	// Verdict is what the scheduler wrote on the pod, in its own words.
+	// Verdict is the scheduler's original message on the pod.
 	Verdict string `json:"verdict,omitempty"`
-	// Unread says what the user may not read, so that the answer is less exact.
+	// Unread lists what the user may not read, which makes the answer less exact.
 	Unread []snapshot.Part `json:"unread,omitempty"`
 	// Records are the scheduler's own.
 	Records []explain.Record `json:"records,omitempty"`
 }
 
-// Finding is one thing that stands against a job.
+// Finding is one thing that blocks a job.
 type Finding struct {
 	Cause reason.Cause `json:"cause"`
-	// Says is the sentence for people, and Text and Parts are made of it: Text in English, Parts for programs that have
-	// their own words.
+	// Says is the sentence for users. Text and Parts are derived from it: Text in English, Parts for programs that have their own wording.
 	Says phrase.Text `json:"-"`
-	// Text says in a sentence what it is, with the numbers.
+	// Text is the finding as a sentence, with the numbers.
 	Text string `json:"text"`
 	// Parts are the sentence as templates with their values.
 	Parts []phrase.Part `json:"parts,omitempty"`
 	// Nodes is the number of nodes it concerns, 0 when it concerns the job itself.
 	Nodes int `json:"nodes,omitempty"`
-	// Examples are some of these nodes.
+	// Examples lists some of these nodes.
 	Examples []string `json:"examples,omitempty"`
-	// States are what controllers make of the first of these nodes, by code and parameters.
+	// States are the controllers' states of the first of these nodes, by code and parameters.
 	States []nodestate.State `json:"states,omitempty"`
-	// Never says that the job would not start if the nodes were empty either.
+	// Never is true if the job could not start even on empty nodes.
 	Never bool `json:"-"`
-	// Steps are what to do: alternatives, the best first.
+	// Steps are the alternative remedies, the best first.
 	Steps []Step `json:"steps,omitempty"`
-	// Advice is the steps in words, each a sentence.
+	// Advice is the text of the steps, each a sentence.
 	Advice []string `json:"advice,omitempty"`
 }
 
-// NearMiss is a node that nearly has the GPUs, and who holds the others.
+// NearMiss is a node that nearly has the GPUs, with the holders of the others.
 type NearMiss struct {
 	explain.NearMiss
 	Holders []Holder `json:"holders,omitempty"`
 }
 
-// Holder is who holds GPUs of a node.
+// Holder is a job or pod that holds GPUs of a node.
 type Holder struct {
 	Namespace string `json:"namespace"`
 	// Job is the job's name; for a pod that belongs to none, Pod is the pod's.
@@ -136,7 +133,7 @@ type Holder struct {
 	GPUs int64  `json:"gpus"`
 	// Priority is high, medium or low, or the name of another priority class; "" if the pod has none.
 	Priority string `json:"priority,omitempty"`
-	// Ending says that the pod was told to end.
+	// Ending is true if the pod is terminating.
 	Ending bool `json:"ending,omitempty"`
 }
 
@@ -177,8 +174,8 @@ func Diagnose(f Facts) Report {
 	return report
 }
 
-// explained collects all that stands against a job. First comes what has to be mended first: what keeps its pods from
-// being there, then what keeps anybody from looking at them, then what keeps them from a node, then from running.
+// explained collects everything that blocks a job, in the order of repair: what prevents its pods from being created, then what prevents the
+// scheduler from processing them, then what keeps them off nodes, then what keeps them from running.
 func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	job := &f.Job
 	switch {
@@ -213,7 +210,7 @@ func explained(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	return append(kept, notStarted(f, pod)...), nil
 }
 
-// explains reports whether what keeps pods out is all there is to say of a job whose pods run: of an array others come.
+// explains reports whether the rejections alone explain a job whose pods run: an array still creates more.
 func explains(kept []Finding, job *inventory.JobDetail) bool {
 	return len(kept) > 0 || job.Status == inventory.StatusRunning
 }
@@ -222,11 +219,11 @@ func isReady(pod *corev1.Pod) bool {
 	return conditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
-// uncreated explains a job none of whose pods will run: those that it has are leaving, or it has none.
+// uncreated explains a job without any pod that will run: it has none, or those that it has are terminating.
 func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
 	out := slices.Concat(lost, keptOut(f))
 	if left, ok := leaving(f); ok && len(lost) == 0 {
-		return append(out, left), nil // what room there is shows when they have left
+		return append(out, left), nil // the available room shows once they are gone
 	}
 	if len(out) == 0 {
 		out = one(notCreated(f))
@@ -235,7 +232,7 @@ func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
 	if template == nil || f.Job.Desired > 1 {
 		return out, nil
 	}
-	// What is refused now has to find a node as well.
+	// A rejected pod still has to find a node.
 	s, err := newSearch(f, template)
 	if err != nil || !f.seesNodes() {
 		return out, nil
@@ -244,7 +241,7 @@ func uncreated(f *Facts, lost []Finding) ([]Finding, []NearMiss) {
 	return append(out, standing(also)...), nil
 }
 
-// withoutNode explains a pod that no node has been found for.
+// withoutNode explains a pod without a node.
 func withoutNode(f *Facts, pod *corev1.Pod, lost []Finding) ([]Finding, []NearMiss) {
 	out, misses := unplaced(f, pod)
 	if asideFirst, ok := pushedAside(f); ok {
@@ -258,13 +255,12 @@ func withoutNode(f *Facts, pod *corev1.Pod, lost []Finding) ([]Finding, []NearMi
 	return slices.Concat(lost, keptOut(f), out), misses
 }
 
-// standing leaves out of what stands against nodes that there is room.
+// standing removes the findings that there is room.
 func standing(findings []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Cause == reason.RoomNow || f.Cause == reason.WaitingForTurn })
 }
 
-// concerned returns the pod to look at: one without a node, on which the scheduler has spoken if there is such a one,
-// else one that does not run.
+// concerned returns the pod to explain: a pod without a node, preferably one with a verdict of the scheduler, else one that does not run.
 func concerned(pods []corev1.Pod) *corev1.Pod {
 	var best *corev1.Pod
 	for i := range pods {
@@ -275,7 +271,7 @@ func concerned(pods []corev1.Pod) *corev1.Pod {
 	return best
 }
 
-// rank says how much a pod tells of why the job does not run, 0 for nothing.
+// rank is how much a pod explains why the job does not run, 0 for not at all.
 func rank(pod *corev1.Pod) int {
 	switch {
 	case !lives(pod):
@@ -303,10 +299,10 @@ func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondit
 	return corev1.PodCondition{}
 }
 
-// span says how long something takes or took.
+// span formats a duration.
 func span(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
 
-// since says when something was: the time of day where the reader is, and how long ago.
+// since formats a past time as the local time of day and its age.
 func (f *Facts) since(at time.Time) phrase.Text {
 	if at.IsZero() {
 		return phrase.Of("at a time that is not known")

@@ -8,8 +8,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// tooFarApart is about a job whose nodes have to lie in one domain of the topology, such as a rack: it says that none of
-// its pool holds all of them, even when it is empty; nothing if one does.
+// tooFarApart explains a job whose nodes must be in one domain of the topology, such as a rack, when no domain of its pool could hold all of them
+// even if empty. It is empty if one could.
 func tooFarApart(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	if asked.Nodes < 2 || asked.Topology == nil || asked.Topology.Mode != workload.TopologyRequired {
 		return nil
@@ -40,7 +40,7 @@ func tooFarApart(asked *workload.Resources, offers []inventory.Offer) phrase.Tex
 	return nil
 }
 
-// segmentsTooLarge is about one whose nodes have to lie in segments, each in one domain of a level.
+// segmentsTooLarge explains a job whose segments must each be in one domain of a level.
 func segmentsTooLarge(asked *workload.Resources, tree *topology.Tree, at int, room []int64) phrase.Text {
 	nodes, size := int(asked.Nodes), int(asked.Topology.Segment)
 	problem := gangplan.Problem{Tree: tree, Level: -1, Roles: []int{nodes}, Segments: &gangplan.Segments{Level: at},
@@ -60,8 +60,7 @@ func segmentsTooLarge(asked *workload.Resources, tree *topology.Tree, at int, ro
 		"the most for the next is %d of %d in %s", nodes, size, level.Name, asked.Pool, near.Segments, len(problem.Segments.All), near.Room, near.Want, near.Domain.Name)
 }
 
-// membersIn is how many members of a gang a node of a size holds when it is empty. What they ask beside GPUs is not
-// looked at.
+// membersIn is how many members of a gang an empty node of a size holds, judged by GPUs only.
 func membersIn(size int64, asked *workload.Resources) int64 {
 	if asked.GPU == 0 {
 		return int64(asked.Nodes)

@@ -19,7 +19,7 @@ import (
 
 type priorityClass = schedulingv1.PriorityClass
 
-// preempting explains a pod for which others were told to leave a node, and are still on it.
+// preempting explains a pod whose victims on a node are still terminating.
 func (s *search) preempting() (Finding, bool) {
 	name := s.request.Pod.Status.NominatedNodeName
 	if name == "" {
@@ -54,14 +54,14 @@ func (s *search) preempting() (Finding, bool) {
 	}, true
 }
 
-// mayEvict reports whether the scheduler may stop other pods for this one.
+// mayEvict reports whether the scheduler may evict other pods for this one.
 func (s *search) mayEvict() bool {
 	pod := s.request.Pod
 	return pod.Labels[names.LabelPodGroup] == "" &&
 		(pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever)
 }
 
-// victims finds the node on which the fewest GPUs would have to be taken from pods below a priority to make room.
+// victims finds the node on which eviction of pods below a priority frees enough with the fewest GPUs.
 func (s *search) victims(priority int32) (node string, victims []Holder, ok bool) {
 	fewest := int64(-1)
 	for i := range s.judged {
@@ -85,12 +85,12 @@ func (s *search) victims(priority int32) (node string, victims []Holder, ok bool
 	return node, victims, fewest >= 0
 }
 
-// heals reports whether pods that leave a node can undo a cause.
+// heals reports whether an eviction can resolve a cause.
 func heals(cause reason.Cause) bool {
 	return slices.Contains([]reason.Cause{reason.Busy, reason.CPUShort, reason.MemoryShort, reason.ResourceShort, reason.PodLimit}, cause)
 }
 
-// evictFrom takes pods below a priority off a node, the lowest first, until the pod fits.
+// evictFrom removes pods below a priority from a node, the lowest first, until the pod fits.
 func (s *search) evictFrom(j *judged, priority int32) (gone []*corev1.Pod, enough bool) {
 	pool := s.minRuntimes(gpu.PoolOf(j.node))
 	lower := slices.DeleteFunc(s.others(j.holders), func(pod *corev1.Pod) bool {
@@ -118,8 +118,8 @@ func (s *search) minRuntimes(pool string) names.MinRuntimes {
 	return (&names.PoolDefaults{}).MinRuntimes()
 }
 
-// guards reports whether a pod may not be stopped yet for one of a priority, as it has not run for its min-runtime, and notes until
-// when the first is of all that it was asked of.
+// guards reports whether a pod is still protected by its min-runtime from a preemptor of a priority. It records the earliest end of such a
+// protection.
 func (s *search) guards(pod *corev1.Pod, pool names.MinRuntimes, priority int32) bool {
 	until := minruntime.Until(pod, pool)
 	if !minruntime.Binds(priority) || !until.After(s.facts.Cluster.Now) {
@@ -131,8 +131,7 @@ func (s *search) guards(pod *corev1.Pod, pool names.MinRuntimes, priority int32)
 	return true
 }
 
-// byForce says whether other pods could be stopped for this one: by itself, at priority high, or not at all, and then
-// why not.
+// byForce describes whether the pod could preempt others: as it is, at priority high, or not at all and why not.
 func (s *search) byForce() (step *Step, sentence phrase.Text) {
 	pod := s.request.Pod
 	own := corehelpers.PodPriority(pod)
@@ -151,7 +150,7 @@ func (s *search) byForce() (step *Step, sentence phrase.Text) {
 	}
 	high := slices.IndexFunc(s.facts.priorityClasses(), func(c priorityClass) bool { return c.Name == names.PriorityClassHigh })
 	if high < 0 || s.facts.holdsNodes() {
-		return nil, nil // a job of which pods run would start over
+		return nil, nil // a job with running pods would start over
 	}
 	node, victims, ok := s.victims(s.facts.priorityClasses()[high].Value)
 	if !ok {
@@ -162,7 +161,7 @@ func (s *search) byForce() (step *Step, sentence phrase.Text) {
 		"give it priority high, which would stop others on node %s (%s): %s; at its own priority it stops nobody", node, holdersText(victims), command)}, nil
 }
 
-// spared says that pods may not be stopped yet, or why else nobody is.
+// spared explains that victims are protected, or returns the given reason why there are none.
 func (s *search) spared(nobody phrase.Text) phrase.Text {
 	if s.guarded.IsZero() {
 		return nobody

@@ -17,13 +17,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// mostMembers is up to which size of a gang its members are placed one by one. Anyone can ask for more.
+// mostMembers is the largest gang whose members are placed one by one. Any user can request a larger one.
 const mostMembers = 2048
 
 // young is the age up to which the pods of a job may still be on their way.
 const young = time.Minute
 
-// groupMissing explains a member of a gang whose PodGroup is not there, as the cluster shows it.
+// groupMissing explains a member of a gang whose PodGroup does not exist.
 func groupMissing(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	name := pod.Labels[names.LabelPodGroup]
 	if name == "" || !f.Space.Has(snapshot.PartPodGroups) || slices.Contains(f.Space.PodGroups, name) {
@@ -35,8 +35,8 @@ func groupMissing(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	}, true
 }
 
-// gathering explains a pod that the scheduler refused because members of its gang were missing. It believes the pods
-// that are there, not the verdict, which may be older than they are: when all are there, it reports false.
+// gathering explains a pod that the scheduler refused because members of its gang were missing. It relies on the existing pods, not on the verdict,
+// which may be older: if all members exist, it returns false.
 func gathering(f *Facts, pod *corev1.Pod, all int) (Finding, bool) {
 	there := len(membersOf(f, pod))
 	if there >= all {
@@ -67,8 +67,8 @@ func membersOf(f *Facts, pod *corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// gang explains a pod that starts together with others: how many of them have a place now, and what is missing for the
-// next one. blocked is what stands against the nodes one by one. It reports false when all members have a place, or none.
+// gang explains a member of a gang: how many members have a place now, and what is missing for the next one. blocked is what blocks the nodes one by
+// one. It returns false if all members have a place, or none.
 func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss, bool) {
 	members := membersOf(s.facts, pod)
 	all := max(len(members), int(s.facts.Job.Desired))
@@ -95,7 +95,7 @@ func (s *search) gang(pod *corev1.Pod, blocked []Finding) ([]Finding, []NearMiss
 	case opened < all:
 		return append(one(s.gangTooLarge(all, opened)), also...), nil, true
 	case placed+room == 0 && empty >= all:
-		return nil, nil, false // what stands against one stands against all
+		return nil, nil, false // what blocks one member blocks all
 	}
 	misses := s.missesOn(states, on)
 	waits := s.gangWaiting(all, placed+room, misses)
@@ -136,8 +136,8 @@ func (s *search) gangTooLarge(all, empty int) Finding {
 	return out
 }
 
-// placeable places members on nodes that are made of those judged, and returns how many it could, the nodes then, and
-// how many are on each.
+// placeable places members on nodes created from the judged ones. It returns the number of placed members, the resulting nodes, and the members on
+// each.
 func (s *search) placeable(members int, make func(*judged) *fit.Node) (placed int, states []*fit.Node, on []int) {
 	for i := range s.judged {
 		states = append(states, make(&s.judged[i]))
@@ -146,7 +146,7 @@ func (s *search) placeable(members int, make func(*judged) *fit.Node) (placed in
 	return placed, states, on
 }
 
-// place puts up to so many members on nodes, and returns how many it did, and how many on each.
+// place puts up to that many members on nodes, and returns how many it placed in total, and on each.
 func place(request *fit.Request, members int, states []*fit.Node) (placed int, on []int) {
 	on = make([]int, len(states))
 	for i, state := range states {
@@ -158,7 +158,7 @@ func place(request *fit.Request, members int, states []*fit.Node) (placed int, o
 	return placed, on
 }
 
-// member is the request of another pod like one.
+// member returns the request of another pod like the given one.
 func member(like *fit.Request, i int) *fit.Request {
 	request, pod := *like, *like.Pod // what they share is only read
 	pod.Name += "-" + strconv.Itoa(i)
@@ -166,7 +166,7 @@ func member(like *fit.Request, i int) *fit.Request {
 	return &request
 }
 
-// poolsForAll lists the other pools that would take all members when they are empty.
+// poolsForAll lists the other pools that could take all members when empty.
 func (s *search) poolsForAll(members int) []string {
 	if members > mostMembers {
 		return nil
@@ -190,13 +190,13 @@ func (s *search) poolsForAll(members int) []string {
 	return out
 }
 
-// missesOn returns the nodes that lack the fewest cards for one more member than those that they have room for.
+// missesOn returns the nodes that lack the fewest GPUs for one member more than they have room for.
 func (s *search) missesOn(states []*fit.Node, on []int) []NearMiss {
 	var out []NearMiss
 	for i, state := range states {
 		obstacles, cards := s.request.Obstacles(state)
 		if len(obstacles) != 1 || !cards.IsShortage() || on[i] > 0 && len(s.judged[i].holders) == 0 {
-			continue // or what is missing there is held by the members themselves
+			continue // or the members themselves hold what is missing there
 		}
 		detail := detailOf(cards)
 		if on[i] > 0 {
@@ -214,7 +214,7 @@ func lives(pod *corev1.Pod) bool {
 	return !gpu.HasEnded(pod) && pod.DeletionTimestamp == nil
 }
 
-// isStale says whether a verdict is that members of a gang were missing, so that one on another member says more.
+// isStale reports whether a verdict is that members of a gang were missing, so that the verdict on another member is more useful.
 func isStale(pod *corev1.Pod) bool {
 	_, _, missing := reason.MissingMembers(verdictOn(pod))
 	return missing

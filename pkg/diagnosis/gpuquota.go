@@ -16,21 +16,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// shares is a job that asks for whole GPUs of a pool with GPUQuotas.
+// shares is the request of a job for whole GPUs of a pool with GPUQuotas.
 type shares struct {
 	facts *Facts
 	pod   *corev1.Pod
-	// asked are the GPUs that are to come at once: those of one pod, or of all members of a gang that have no place.
+	// asked are the GPUs that are requested at once: those of one pod, or of all members of a gang without a place.
 	asked int64
 	types []string
-	// single says that one pod asks for them, so that its job may ask for fewer.
+	// single is true if one pod asks for them, so that its job may ask for fewer.
 	single bool
 }
 
-// forRoom are the causes that pods which leave would mend.
+// forRoom are the causes that an eviction would resolve.
 var forRoom = []reason.Cause{reason.Busy, reason.Fragmented, reason.GangWaiting}
 
-// withGPUQuotas adds what GPUQuotas say to a pod, by what is in use now: as far as the user may see that.
+// withGPUQuotas adds the findings of GPUQuotas for a pod, by their current usage as far as the user may see it.
 func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
 	s := sharesOf(f, pod)
 	if s.asked == 0 || hasCause(out, reason.Preempting) {
@@ -51,7 +51,7 @@ func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
 		case *q.Lent > 0:
 			return append(one(s.lent(&q)), out...) // one that guarantees it is enough
 		default:
-			room = false // it is guaranteed them, and nobody has them
+			room = false // they are guaranteed to it, and unused
 		}
 	}
 	if !room {
@@ -60,14 +60,14 @@ func withGPUQuotas(f *Facts, pod *corev1.Pod, out []Finding) []Finding {
 	return append(slices.Clone(out), beyond...)
 }
 
-// exceeds reports whether a quota allows no more of what is asked, where it has a bound and what is in use is known.
+// exceeds reports whether the request exceeds a quota that has a maximum and a known usage.
 func (s *shares) exceeds(q *inventory.GPUQuota) bool { return q.Max != nil && s.asked > *q.Max-*q.Used }
 
 func hasCause(out []Finding, causes ...reason.Cause) bool {
 	return slices.ContainsFunc(out, func(f Finding) bool { return slices.Contains(causes, f.Cause) })
 }
 
-// without are the findings of other causes.
+// without returns the findings with other causes.
 func without(out []Finding, cause reason.Cause) []Finding {
 	return slices.DeleteFunc(slices.Clone(out), func(f Finding) bool { return f.Cause == cause })
 }
@@ -77,7 +77,7 @@ func (f *Facts) knowsGPUQuotas() bool {
 	return f.Cluster.Has(snapshot.PartGPUQuotas) && len(f.Cluster.GPUQuotas) > 0
 }
 
-// sharesOf is what a pod asks of GPUQuotas: nothing where there are none.
+// sharesOf is a pod's request against GPUQuotas, nil if there are none.
 func sharesOf(f *Facts, pod *corev1.Pod) *shares {
 	if !f.knowsGPUQuotas() {
 		return &shares{}
@@ -98,18 +98,18 @@ func sharesOf(f *Facts, pod *corev1.Pod) *shares {
 	return out
 }
 
-// counts reports whether GPUs that the pod may get count in a quota.
+// counts reports whether GPUs that the pod may get count toward a quota.
 func (s *shares) counts(q *inventory.GPUQuota) bool {
 	return q.Pool == gpu.PodPool(s.pod) && slices.Contains(q.Namespaces, s.pod.Namespace) &&
 		(q.GPUType == "" || len(s.types) == 0 || slices.Contains(s.types, q.GPUType))
 }
 
-// mayNotDoWithout reports whether all GPUs that the pod may get count in a quota.
+// mayNotDoWithout reports whether all GPUs that the pod may get count toward a quota.
 func (s *shares) mayNotDoWithout(q *inventory.GPUQuota) bool {
 	return q.GPUType == "" || len(s.types) == 1
 }
 
-// of names what a quota counts.
+// of names the scope of a quota.
 func of(q *inventory.GPUQuota) phrase.Text {
 	if q.GPUType != "" {
 		return phrase.Of("%s in pool %s", q.GPUType, q.Pool)
@@ -117,7 +117,7 @@ func of(q *inventory.GPUQuota) phrase.Text {
 	return phrase.Of("pool %s", q.Pool)
 }
 
-// over is about a quota that allows no more.
+// over explains a quota that is exhausted.
 func (s *shares) over(q *inventory.GPUQuota) Finding {
 	look := inspecting(phrase.Of("see who has how much of it; the administrators set it"), "gpuctl describe quota "+q.Name)
 	if s.asked > *q.Max {
@@ -134,7 +134,7 @@ func (s *shares) over(q *inventory.GPUQuota) Finding {
 	return out
 }
 
-// waitsFor names who has what the namespaces of a quota may have, as far as the user sees them. More free nodes do not help.
+// waitsFor names the jobs that use the quota, as far as the user may see them. More free nodes do not help.
 func (s *shares) waitsFor(q *inventory.GPUQuota) Step {
 	var users []*corev1.Pod
 	for i := range s.facts.Cluster.Pods {
@@ -150,7 +150,7 @@ func (s *shares) waitsFor(q *inventory.GPUQuota) Step {
 	return Step{Action: reason.Wait, Holders: holders, Says: phrase.Of("wait until a job ends that counts in this quota, whatever is free on nodes: %s", holdersText(holders))}
 }
 
-// fewer is to ask for no more than so many GPUs, nothing where that cannot be.
+// fewer is the step to ask for at most that many GPUs, nil if that is not possible.
 func (s *shares) fewer(gpus int64, says phrase.Text) []Step {
 	if !s.single || gpus <= 0 {
 		return nil
@@ -158,7 +158,7 @@ func (s *shares) fewer(gpus int64, says phrase.Text) []Step {
 	return []Step{{Action: reason.SetField, Field: reason.FieldGPU, Value: strconv.FormatInt(gpus, 10), Says: says}}
 }
 
-// lent is about GPUs that others borrow, who leave for the job.
+// lent explains GPUs that other namespaces borrow and that they return to the job.
 func (s *shares) lent(q *inventory.GPUQuota) Finding {
 	out := Finding{Cause: reason.GPUsLent, Says: phrase.Of("%d of the %d GPUs of %s that GPUQuota %s guarantees to the namespace are borrowed", *q.Lent, q.Min, of(q), q.Name)}
 	if len(q.Borrowers) > 0 {
@@ -176,7 +176,7 @@ func (s *shares) lent(q *inventory.GPUQuota) Finding {
 // mostBorrowers is how many borrowers a sentence names.
 const mostBorrowers = 4
 
-// borrowersText names who borrows in the pool, who may have it from other quotas, too.
+// borrowersText names the borrowers in the pool, which may borrow from other quotas as well.
 func borrowersText(all []inventory.QuotaBorrower) phrase.Text {
 	var parts []phrase.Text
 	for _, b := range all[:min(len(all), mostBorrowers)] {
@@ -193,7 +193,7 @@ func borrowersText(all []inventory.QuotaBorrower) phrase.Text {
 	return out
 }
 
-// beyond is about a job for which nobody leaves who borrows, as it would borrow itself.
+// beyond explains a job that would itself borrow, so that no borrower is evicted for it.
 func (s *shares) beyond(q *inventory.GPUQuota) Finding {
 	left := max(0, q.Min-*q.Used)
 	out := Finding{Cause: reason.BeyondGuarantee, Says: phrase.Of(

@@ -20,7 +20,7 @@ func isSettled(status inventory.Status) bool {
 	}, status)
 }
 
-// settled tells what a job has come to that waits for nothing.
+// settled explains a job in a final state.
 func settled(job *inventory.JobDetail) Finding {
 	switch job.Status {
 	case inventory.StatusSucceeded:
@@ -39,7 +39,7 @@ func settled(job *inventory.JobDetail) Finding {
 
 func one(f Finding) []Finding { return []Finding{f} }
 
-// command is the command line that does something to a job.
+// command returns a gpuctl command line for a job.
 func command(verb string, job *inventory.JobDetail) string {
 	return fmt.Sprintf("gpuctl %s %s -n %s", verb, job.Name, job.Namespace)
 }
@@ -53,7 +53,7 @@ func retry(job *inventory.JobDetail) Step {
 	return Step{Action: reason.Retry, Command: over, Says: phrase.Of("start it over: %s", over)}
 }
 
-// incomplete tells of a job whose creation was cut short. Whatever else stands against it may come from that.
+// incomplete explains a job whose creation was interrupted. Other findings may follow from that.
 func incomplete(job *inventory.JobDetail) Finding {
 	return Finding{
 		Cause: reason.Incomplete, Says: phrase.Of("not all objects of the job were created: its creation was cut short, or goes on"),
@@ -64,7 +64,7 @@ func incomplete(job *inventory.JobDetail) Finding {
 	}
 }
 
-// failed tells of a job that has ended badly.
+// failed explains a job that failed.
 func failed(job *inventory.JobDetail) Finding {
 	out := Finding{Cause: reason.Failed, Says: phrase.Of("%s: %s", job.Reason, job.Message)}
 	if job.Reason == batchv1.JobReasonDeadlineExceeded {
@@ -98,7 +98,7 @@ func failed(job *inventory.JobDetail) Finding {
 	return out
 }
 
-// notTold tells of a channel that was not told how the job went, which keeps the job from nothing.
+// notTold reports that a notification about the job failed. It does not block the job.
 func notTold(job *inventory.JobDetail) (Finding, bool) {
 	if job.Meta == nil || job.Meta.Annotations[names.AnnotationNotTold] == "" {
 		return Finding{}, false
@@ -109,7 +109,7 @@ func notTold(job *inventory.JobDetail) (Finding, bool) {
 	}, true
 }
 
-// notUnpacked says whether a pod of the job failed before its program began, as the folder that was sent was not unpacked.
+// notUnpacked reports whether a pod of the job failed before its program started because the uploaded folder was not unpacked.
 func notUnpacked(job *inventory.JobDetail) bool {
 	return slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool {
 		return slices.ContainsFunc(pod.Containers, func(c inventory.ContainerState) bool {
@@ -118,13 +118,13 @@ func notUnpacked(job *inventory.JobDetail) bool {
 	})
 }
 
-// imageThatUnpacks is what to do where the job's image cannot unpack what was sent.
+// imageThatUnpacks is the remedy if the job's image cannot unpack the uploaded folder.
 func imageThatUnpacks() Step {
 	return Step{Action: reason.SetField, Field: reason.FieldImage,
 		Says: phrase.Of("job.workdir is unpacked in the job's own image: use one with sh, tar and gzip in environment.image, or put the code into it")}
 }
 
-// tasksFailed tells of an array of which some tasks had no retries left.
+// tasksFailed explains an array in which some tasks used up their retries.
 func tasksFailed(job *inventory.JobDetail) Finding {
 	first, _, _ := strings.Cut(job.Array.FailedTasks, ",")
 	first, _, _ = strings.Cut(first, "-")
@@ -154,7 +154,7 @@ func isOutOfMemory(trouble inventory.Trouble) bool {
 	return strings.Contains(trouble.Message, "OOMKilled") || trouble.Reason == "OOMKilled"
 }
 
-// moreMemory is what to do about a container that was killed for its memory.
+// moreMemory is the remedy for a container that was killed for its memory.
 func moreMemory() Step {
 	return Step{Action: reason.SetField, Field: reason.FieldMemory, Says: phrase.Of("ask for more memory in resources.memory")}
 }

@@ -12,9 +12,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// schedulerDown tells a scheduler that is not there, by its lease. Whatever a scheduler said before it died, nobody
-// looks at the pod again. One that runs alone may do without a lease: then a pod that nobody has looked at for a while
-// shows that there is none.
+// schedulerDown reports a missing scheduler, by its lease. Whatever a scheduler reported before it died, it will not process the pod again. A single
+// scheduler may run without a lease: then a pod that stays unprocessed for a while shows that there is none.
 func schedulerDown(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	switch {
 	case !f.Cluster.Has(snapshot.PartLease) || f.Simulated:
@@ -25,7 +24,7 @@ func schedulerDown(f *Facts, pod *corev1.Pod) (Finding, bool) {
 	return unled(f.Cluster.Leader())
 }
 
-// unled tells that nobody leads the scheduler.
+// unled reports that the scheduler has no leader.
 func unled(leader *snapshot.Leader) (Finding, bool) {
 	switch {
 	case leader.Places():
@@ -36,8 +35,8 @@ func unled(leader *snapshot.Leader) (Finding, bool) {
 	return down(phrase.Of("no %s is running, so nobody looks at the pod", names.SchedulerName)), true
 }
 
-// HeedLeader puts a dead scheduler in the place of what it said of a job that waits for it: nobody looks whether that is so
-// by now. The leader is nil where the lease may not be read.
+// HeedLeader replaces the scheduler's last message on a waiting job when the scheduler is dead, since the message is no longer verified. The leader
+// is nil if the lease may not be read.
 func HeedLeader(job *inventory.Job, leader *snapshot.Leader) {
 	if leader == nil || leader.State == snapshot.NeverLed || !job.AwaitsScheduler() {
 		return
@@ -47,18 +46,18 @@ func HeedLeader(job *inventory.Job, leader *snapshot.Leader) {
 	}
 }
 
-// ofRoom are the causes that only say what others hold at the moment.
+// ofRoom are the causes that only reflect current use.
 var ofRoom = []reason.Cause{
 	reason.Busy, reason.Fragmented, reason.KeptWhole, reason.PromisedToFirst, reason.WaitingForPromise, reason.GangWaiting, reason.CPUShort, reason.MemoryShort, reason.ResourceShort,
 	reason.PodLimit,
 }
 
-// lasting leaves out of what stands against nodes what is about room: whether there is any is seen when somebody looks again.
+// lasting removes the findings about room from those about nodes: room is evaluated only when the scheduler runs again.
 func lasting(findings []Finding) []Finding {
 	return slices.DeleteFunc(standing(findings), func(f Finding) bool { return slices.Contains(ofRoom, f.Cause) })
 }
 
-// slowScheduler is how long a scheduler without a lease may take to look at a pod.
+// slowScheduler is how long a scheduler without a lease may take to process a pod.
 const slowScheduler = 5 * second
 
 func down(says phrase.Text) Finding {

@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// admittedPod is a pod of the job as the API server makes it, with what limit ranges give it.
+// admittedPod returns a pod of the job with the defaults of limit ranges that the API server adds.
 func admittedPod(f *Facts) *corev1.Pod {
 	pod := podOf(f)
 	if pod == nil || f.Space == nil {
@@ -21,8 +21,8 @@ func admittedPod(f *Facts) *corev1.Pod {
 	return quotas.Admitted(pod, f.Space.LimitRanges)
 }
 
-// beyondBounds tells what quotas and limit ranges of the namespace do not allow, all of it: who mends one alone is refused by the
-// next. Where several are to be raised, none lets the job in by itself.
+// beyondBounds lists every violation of the namespace's quotas and limit ranges, since fixing one alone leads to the next rejection. If several
+// limits must be raised, raising one alone does not admit the job.
 func beyondBounds(f *Facts) []Finding {
 	out := slices.Concat(overQuota(f), beyondLimits(f))
 	if len(out) < 2 {
@@ -38,8 +38,8 @@ func beyondBounds(f *Facts) []Finding {
 	return out
 }
 
-// askWithin is how much of a resource each pod may ask for at most, so that all quotas and limit ranges let it in. There is no such
-// step where one of them wants more than another one allows.
+// askWithin is the maximum request per pod that all quotas and limit ranges admit. There is no such step if one of them requires more than another
+// one allows.
 func (f *Facts) askWithin(pod *corev1.Pod, what corev1.ResourceName) []Step {
 	least, most := f.boundsOf(pod, what)
 	if most == nil || most.Sign() <= 0 || most.Cmp(least) < 0 {
@@ -49,7 +49,7 @@ func (f *Facts) askWithin(pod *corev1.Pod, what corev1.ResourceName) []Step {
 	return []Step{{Action: reason.SetField, Field: field, Value: most.String(), Says: phrase.Of("ask for at most %s in %s", most, field)}}
 }
 
-// askNoLess is how much of a resource each pod has to ask for.
+// askNoLess is the minimum request per pod.
 func (f *Facts) askNoLess(pod *corev1.Pod, what corev1.ResourceName) []Step {
 	least, most := f.boundsOf(pod, what)
 	if most != nil && most.Cmp(least) < 0 {
@@ -59,8 +59,8 @@ func (f *Facts) askNoLess(pod *corev1.Pod, what corev1.ResourceName) []Step {
 	return []Step{{Action: reason.SetField, Field: field, Value: least.String(), Says: phrase.Of("ask for %s %s in %s", phrase.Of("at least"), &least, field)}}
 }
 
-// boundsOf is how much of a resource, however it is counted, a pod may ask for by all quotas and limit ranges: at least, and at most,
-// which is nil without a bound. A quota that is used up counts as a whole: the job waits for others to end.
+// boundsOf returns the minimum and maximum of a resource, however it is counted, that all quotas and limit ranges admit for a pod. The maximum is nil
+// without a bound. An exhausted quota counts in full: the job waits for others to end.
 func (f *Facts) boundsOf(pod *corev1.Pod, what corev1.ResourceName) (least resource.Quantity, most *resource.Quantity) {
 	atMost := func(amount resource.Quantity) {
 		if most == nil || amount.Cmp(*most) < 0 {
@@ -92,7 +92,7 @@ func (f *Facts) boundsOf(pod *corev1.Pod, what corev1.ResourceName) (least resou
 	return least, most
 }
 
-// limitsOfPods are the items of all limit ranges of the namespace that bound a pod or a container of it.
+// limitsOfPods returns the items of all limit ranges of the namespace that limit a pod or its containers.
 func (f *Facts) limitsOfPods() (out []corev1.LimitRangeItem) {
 	for i := range f.Space.LimitRanges {
 		for _, item := range f.Space.LimitRanges[i].Spec.Limits {
@@ -104,7 +104,7 @@ func (f *Facts) limitsOfPods() (out []corev1.LimitRangeItem) {
 	return out
 }
 
-// beyondLimits tells what of the job's containers a limit range of the namespace does not allow.
+// beyondLimits lists the violations of a limit range by the job's containers.
 func beyondLimits(f *Facts) []Finding {
 	pod := admittedPod(f)
 	if pod == nil || f.Space == nil {
@@ -131,7 +131,7 @@ func beyondLimits(f *Facts) []Finding {
 	return out
 }
 
-// mostIn is what a pod, or the container of it that may use the most, is limited to.
+// mostIn is the largest limit of a pod, or of one of its containers.
 func mostIn(pod *corev1.Pod, kind corev1.LimitType, name corev1.ResourceName) resource.Quantity {
 	if kind == corev1.LimitTypePod {
 		return amounts.Limits(pod)[name]

@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// lostNodes tells of pods on nodes that are not ready, or not there. Kubernetes goes on showing them as running for
-// minutes, and nobody knows whether they do.
+// lostNodes reports pods on nodes that are not ready or do not exist. Kubernetes shows such pods as running for minutes, whether or not they still
+// run.
 func lostNodes(f *Facts) []Finding {
 	if !f.Cluster.Has(snapshot.PartNodes) || f.Simulated {
 		return nil
@@ -41,7 +41,7 @@ func lostNodes(f *Facts) []Finding {
 	return out
 }
 
-// noSuchNode tells of a pod on a node that does not exist: it was deleted, or the pod was made for it.
+// noSuchNode reports a pod on a node that does not exist: the node was deleted, or the pod was created for it.
 func noSuchNode(f *Facts, pod *corev1.Pod) Finding {
 	name := pod.Spec.NodeName
 	if template := podOf(f); template != nil && template.Spec.NodeName == name {
@@ -87,7 +87,7 @@ func notReadyUnder(f *Facts, pod *corev1.Pod, ready corev1.NodeCondition) Findin
 	return out
 }
 
-// leavesAt is how long it takes until a pod is told to leave its lost node; false if it never is.
+// leavesAt is the time until a pod is evicted from its lost node; false if it never is.
 func leavesAt(pod *corev1.Pod, f *Facts) (time.Duration, bool) {
 	at := slices.IndexFunc(f.Cluster.Nodes, func(node corev1.Node) bool { return node.Name == pod.Spec.NodeName })
 	for _, taint := range f.Cluster.Nodes[at].Spec.Taints {
@@ -113,7 +113,7 @@ func readyOf(node *corev1.Node) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// podOf is a pod as the job's controller makes it, nil where the job's object may not be read or is gone.
+// podOf returns a pod as the job's controller creates it, nil if the job's object may not be read or is gone.
 func podOf(f *Facts) *corev1.Pod {
 	template := f.Job.Template
 	if template == nil {

@@ -11,12 +11,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Misfit says, before a job is there, why no node could ever hold a pod that asks so much, or the nodes together all
-// the members of a gang; nothing if they could. Only what pools, types, numbers and memory of GPUs tell is looked at:
-// [Diagnose] knows the rest once the job is there.
+// Misfit explains, before a job is created, why no node could ever hold such a pod, or why all nodes together could not hold the members of its gang.
+// It is empty if they could. It checks only pools, types, numbers and memory of GPUs. [Diagnose] covers the rest once the job exists.
 func Misfit(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	var pools, types []string
-	var all []inventory.Offer // of the pool, of a type that is asked for
+	var all []inventory.Offer // of the pool, and of a requested type
 	shares := false           // as the pool does, so that a share is one
 	for _, offer := range offers {
 		pools = append(pools, offer.Pool)
@@ -47,7 +46,7 @@ func Misfit(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	return tooFarApart(asked, all)
 }
 
-// tooLargeAShare is about a job that shares GPUs with others.
+// tooLargeAShare explains a job that shares GPUs.
 func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	var largest, shareable resource.Quantity
 	var most int64
@@ -64,7 +63,7 @@ func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) phrase.
 	}
 	switch {
 	case largest.IsZero():
-		return nil // the scheduler may know more of the cards
+		return nil // the scheduler may have more data on the GPUs
 	case largest.Cmp(*asked.GPUShare) < 0:
 		return phrase.Of("a pod asks for %s of a GPU, and the largest GPU of pool %s has %s", asked.GPUShare, asked.Pool, &largest)
 	case shareable.Cmp(*asked.GPUShare) < 0:
@@ -76,7 +75,7 @@ func tooLargeAShare(asked *workload.Resources, offers []inventory.Offer) phrase.
 	return nil
 }
 
-// tooManySlices is about a job that gets MIG slices.
+// tooManySlices explains a job with MIG slices.
 func tooManySlices(asked *workload.Resources, offers []inventory.Offer) phrase.Text {
 	var known []string
 	for _, offer := range offers {
@@ -108,7 +107,7 @@ func tooManySlices(asked *workload.Resources, offers []inventory.Offer) phrase.T
 	return nil
 }
 
-// tooManyGPUs is about a job that gets whole GPUs.
+// tooManyGPUs explains a job with whole GPUs.
 func tooManyGPUs(asked *workload.Resources, offers []inventory.Offer, shares bool) phrase.Text {
 	var most, members int64
 	for _, offer := range offers {
@@ -127,7 +126,7 @@ func tooManyGPUs(asked *workload.Resources, offers []inventory.Offer, shares boo
 	return nil
 }
 
-// membersOn is how many pods of so many GPUs the nodes of an offer hold when they are empty.
+// membersOn is how many pods with that number of GPUs the empty nodes of an offer hold.
 func membersOn(offer inventory.Offer, gpus int64) int64 {
 	var out int64
 	for _, size := range offer.Sizes {
@@ -136,7 +135,7 @@ func membersOn(offer inventory.Offer, gpus int64) int64 {
 	return out
 }
 
-// noSuchTypeIn says that none of the types of a pool is one of those asked for.
+// noSuchTypeIn explains that the pool has none of the requested types.
 func noSuchTypeIn(asked *workload.Resources, known []string) phrase.Text {
 	has := phrase.Of("none")
 	if len(known) > 0 {
@@ -150,7 +149,7 @@ func noSuchTypeIn(asked *workload.Resources, known []string) phrase.Text {
 		asked.Pool, phrase.Join(types, phrase.Of(" or ")), didYouMeanType(asked.GPUTypes[0], known), has)
 }
 
-// didYouMeanType is the end of a message about a type that is not known.
+// didYouMeanType is the end of a message about an unknown type.
 func didYouMeanType(asked string, known []string) phrase.Text {
 	if near := nearestType(asked, known); near != "" {
 		return phrase.Of(" (did you mean %q?)", near)

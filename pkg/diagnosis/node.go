@@ -13,37 +13,37 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// blocker is one thing that keeps a pod from a node.
+// blocker is one reason why a node cannot take a pod.
 type blocker struct {
 	cause reason.Cause
-	// what tells blockers of one cause apart, such as the key of a taint or the name of a resource.
+	// what distinguishes blockers with the same cause, such as the key of a taint or the name of a resource.
 	what string
 }
 
-// judged is a node of the pod's pool and type, and all that keeps the pod from it.
+// judged is a node of the pod's pool and type, with all blockers.
 type judged struct {
 	node     *corev1.Node
 	blockers []blocker
-	// cards is why its cards do not serve the pod; zero if they do.
+	// cards is why its GPUs do not serve the pod; zero if they do.
 	cards   gpu.Reason
 	holders []*corev1.Pod
-	// free tells what the node's pods leave of a resource.
+	// free returns the free amount of a resource on the node.
 	free func(corev1.ResourceName) resource.Quantity
 }
 
-// causeOf names the cause for each obstacle but cards.
+// causeOf maps each obstacle except GPUs to a cause.
 var causeOf = map[fit.Kind]reason.Cause{
 	fit.Cordoned: reason.Cordoned, fit.NotReady: reason.NotReady, fit.Tainted: reason.Tainted, fit.KeptOff: reason.KeptOff, fit.Reserved: reason.ReservedNode, fit.NodeSelector: reason.NodeSelector,
 	fit.CPUShort: reason.CPUShort, fit.MemoryShort: reason.MemoryShort, fit.ResourceShort: reason.ResourceShort, fit.PodLimit: reason.PodLimit,
 }
 
-// causeOfCards names the cause for each reason of the allocator.
+// causeOfCards maps each reason of the allocator to a cause.
 var causeOfCards = map[gpu.Code]reason.Cause{
 	gpu.NoGPUs: reason.NoGPUs, gpu.TooFewGPUs: reason.TooManyGPUs, gpu.OnlySlots: reason.TooManyGPUs, gpu.TooFewOfType: reason.TooManyGPUs, gpu.MemoryUnknown: reason.GPUMemory, gpu.TooFewMemory: reason.GPUMemory,
 	gpu.TooFewHealthy: reason.UnhealthyGPUs, gpu.TooFewFree: reason.Busy, gpu.TooFewShareable: reason.Busy,
 }
 
-// judge finds all that keeps a pod from a node with these pods on it, where the scheduler stops at the first.
+// judge finds all blockers of a pod on a node with these pods on it. The scheduler stops at the first.
 func (s *search) judge(node *corev1.Node, holders []*corev1.Pod) judged {
 	state := fit.NewNode(node, holders, &s.topologies)
 	obstacles, cards := s.request.Obstacles(state)
@@ -58,8 +58,8 @@ func (s *search) judge(node *corev1.Node, holders []*corev1.Pod) judged {
 	return j
 }
 
-// causeOfCards names the cause for what the allocator says. An inventory that cannot be read, and a node that shares its
-// cards or does not, where the pod wants it otherwise, explain its numbers.
+// causeOfCards maps the allocator's reason to a cause. An unreadable inventory, or a node whose sharing mode differs from the pod's request, takes
+// precedence.
 func (s *search) causeOfCards(node *corev1.Node, cards gpu.Reason) reason.Cause {
 	cause := causeOfCards[cards.Code]
 	if cards.IsShortage() {
@@ -113,10 +113,10 @@ func gpuWord(count int64) phrase.Text {
 
 func listOf(values []string) string { return strings.Join(values, ", ") }
 
-// listed names some of several things in a sentence.
+// listed joins some of several texts in a sentence.
 func listed(texts []phrase.Text) phrase.Text { return phrase.Join(shortened(texts), phrase.Of(", ")) }
 
-// shortList names some of several things by names that are the same in every language.
+// shortList joins some of several names that are the same in every language.
 func shortList(values []string) phrase.Text {
 	texts := make([]phrase.Text, len(values))
 	for i, value := range values {

@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// toldToLeave tells of a job that is to leave for another, and has time to save its work.
+// toldToLeave reports that a job is about to be preempted and has time to save its work.
 func toldToLeave(f *Facts) []Finding {
 	var last notice.Notice
 	pods, saved := 0, 0
@@ -48,11 +48,11 @@ func toldToLeave(f *Facts) []Finding {
 	return one(out)
 }
 
-// clock is a time of today, as the user's clock shows it.
+// clock formats a time of today for the user's clock.
 func (f *Facts) clock(at time.Time) string { return at.In(f.Cluster.Now.Location()).Format("15:04:05") }
 
-// roomIsComing explains a pod for which others were told to leave, and have time to save their work: the scheduler says so from its
-// next attempt on, and they show it at once.
+// roomIsComing explains a pod whose victims were notified and have time to save their work. The victims show this at once, the scheduler's message
+// only after its next attempt.
 func (s *search) roomIsComing(verdict string) (Finding, bool) {
 	pod := s.request.Pod
 	if pod.Status.NominatedNodeName == "" {
@@ -75,7 +75,7 @@ func (s *search) roomIsComing(verdict string) (Finding, bool) {
 	return Finding{Cause: found.Cause, Says: found.Fill(found.Says, pod.Namespace), Steps: stepsOf(found, pod.Namespace)}, true
 }
 
-// isFor reports whether others leave for a pod, or for its gang.
+// isFor reports whether victims are evicted for a pod, or for its gang.
 func isFor(by notice.Preemptor, pod *corev1.Pod) bool {
 	return by.Namespace == pod.Namespace && (by.Group == "" && by.UID == pod.UID || by.Group != "" && by.Group == pod.Labels[names.LabelPodGroup])
 }

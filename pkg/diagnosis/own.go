@@ -8,23 +8,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// isOwn reports whether a pod on a node is one of the job's, such as a task of the same array. What is simulated has none.
+// isOwn reports whether a pod on a node belongs to the job, such as a task of the same array. A simulated job has none.
 func (f *Facts) isOwn(pod *corev1.Pod) bool {
 	return !f.Simulated && pod.Namespace == f.Job.Namespace &&
 		slices.ContainsFunc(f.Pods, func(own corev1.Pod) bool { return own.Name == pod.Name })
 }
 
-// holdsNodes reports whether pods of the job have their nodes, and have not ended.
+// holdsNodes reports whether pods of the job have nodes and have not ended.
 func (f *Facts) holdsNodes() bool {
 	return !f.Simulated && slices.ContainsFunc(f.Pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" && lives(&pod) })
 }
 
-// others are those of some pods that are not the job's. Nobody waits for himself, nor is stopped for himself.
+// others removes the job's own pods from a list. A job neither waits for its own pods nor preempts them.
 func (s *search) others(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), s.facts.isOwn)
 }
 
-// ownGPUs is how many GPUs the job's own pods hold of the nodes that a cause stands against.
+// ownGPUs is how many GPUs the job's own pods hold on the nodes that a cause blocks.
 func (s *search) ownGPUs(cause reason.Cause) int64 {
 	var sum int64
 	for i := range s.judged {

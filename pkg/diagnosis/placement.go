@@ -16,13 +16,13 @@ type Placement struct {
 	Node string `json:"node"`
 	Pool string `json:"pool,omitempty"`
 	Type string `json:"gpuType,omitempty"`
-	// Devices are the cards that the scheduler chose, in the order of their index, and the MIG slices.
+	// Devices are the GPUs that the scheduler chose, in the order of their index, and the MIG slices.
 	Devices []gpu.Device `json:"devices,omitempty"`
-	// Connection says how the cards reach each other.
+	// Connection describes how the GPUs are connected.
 	Connection string `json:"connection,omitempty"`
 }
 
-// placements tells where the job's pods are, as far as the nodes may be read.
+// placements lists where the job's pods run, as far as the user may read nodes.
 func placements(f *Facts) []Placement {
 	var out []Placement
 	for i := range f.Pods {
@@ -40,7 +40,7 @@ func placements(f *Facts) []Placement {
 	return out
 }
 
-// on fills in what the node and the pod's annotation say. An annotation that does not hold is left out.
+// on fills in the data of the node and of the pod's annotation. An invalid annotation is ignored.
 func (p *Placement) on(node *corev1.Node, pod *corev1.Pod) {
 	p.Pool, p.Type = gpu.PoolOf(node), gpu.TypeOf(node)
 	for _, slice := range gpu.SlicesUnder(node, pod.UID, gpu.ChosenSlices(pod)) {
@@ -55,7 +55,7 @@ func (p *Placement) on(node *corev1.Node, pod *corev1.Pod) {
 	if err != nil {
 		return
 	}
-	allocator, _ := gpu.AllocatorOf(node, nil) // the error tells what was ignored, and the rest holds
+	allocator, _ := gpu.AllocatorOf(node, nil) // the error describes what was ignored, and the rest is valid
 	holding, err := allocator.Resolve(&demand, assignment)
 	if cards := holding.Whole | holding.Shared; err == nil && cards.Len() > 1 {
 		p.Connection = fmt.Sprintf("%s, %d %% of the node's best", allocator.SlowestPath(cards), allocator.SetValue(cards))

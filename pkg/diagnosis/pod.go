@@ -19,10 +19,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// KindPod is the kind in the report on a pod that is of no job.
+// KindPod is the kind in the report on a pod that belongs to no job.
 const KindPod = "pod"
 
-// FindPod returns a pod, which gpuctl need not have made; nil if there is none, or the user may not read it.
+// FindPod returns a pod, whether or not gpuctl created it; nil if there is none, or the user may not read it.
 func FindPod(ctx context.Context, client kubernetes.Interface, namespace, name string) (*corev1.Pod, error) {
 	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -34,7 +34,7 @@ func FindPod(ctx context.Context, client kubernetes.Interface, namespace, name s
 	return pod, nil
 }
 
-// JobOf is the job that a pod is of, and that explains it; "" if it is of none.
+// JobOf returns the job of a pod, which explains it; "" if it belongs to none.
 func JobOf(pod *corev1.Pod) string {
 	if pod.Labels[names.LabelJobType] == "" {
 		return ""
@@ -42,19 +42,19 @@ func JobOf(pod *corev1.Pod) string {
 	return pod.Labels[names.LabelJob]
 }
 
-// OtherSchedulerError says that a pod is not for us to explain.
+// OtherSchedulerError reports that another scheduler places the pod.
 type OtherSchedulerError struct{ Namespace, Pod, Scheduler string }
 
 func (e *OtherSchedulerError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *OtherSchedulerError) Says() phrase.Text {
 	return phrase.Of("pod %s is placed by the scheduler %s, which says itself why it waits: kubectl -n %s describe pod %s",
 		e.Pod, e.Scheduler, e.Namespace, e.Pod)
 }
 
-// ReadPod returns the facts about a pod that is of no job. One of another scheduler is an [OtherSchedulerError], but for pods with GPUs
-// that name none, which are meant for ours.
+// ReadPod returns the facts about a pod that belongs to no job. A pod of another scheduler is an [OtherSchedulerError], except pods with GPUs that
+// name no scheduler, which are meant for ours.
 func ReadPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, now time.Time) (*Facts, error) {
 	if scheduler := pod.Spec.SchedulerName; scheduler != names.SchedulerName && !isUnnamed(pod) {
 		return nil, &OtherSchedulerError{Namespace: pod.Namespace, Pod: pod.Name, Scheduler: scheduler}
@@ -71,11 +71,11 @@ func ReadPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, 
 	return facts, err
 }
 
-// DiagnosePod is [Diagnose] for such a pod. What to do about it is done where it was made: of the steps stay those that are not
-// about a job of gpuctl's.
+// DiagnosePod is [Diagnose] for such a pod. It keeps only the steps that are not about a job of gpuctl, since the remedy belongs where the pod was
+// created.
 func DiagnosePod(f Facts) Report {
 	report := Diagnose(f)
-	own := 0 // the first finding of our scheduler's
+	own := 0 // our scheduler's first finding
 	if pod := &f.Pods[0]; isUnnamed(pod) && !f.Job.RunsWhole() && f.Job.Status != inventory.StatusSucceeded {
 		report.Findings = append(one(unnamedScheduler(&f, pod)), ofOurs(report.Findings)...)
 		report.Cause, own = report.Findings[0].Cause, 1
@@ -100,7 +100,7 @@ func isOfJob(step Step) bool {
 	}, step.Action))
 }
 
-// pinned is what to do about a pod that asks for a node of another pool than its own, by the name of the node.
+// pinned is the remedy for a pod that selects a node of another pool than its own by name.
 func pinned(f *Facts) []Step {
 	pod := &f.Pods[0]
 	name := pod.Spec.NodeSelector[corev1.LabelHostname]
@@ -123,7 +123,7 @@ func pinned(f *Facts) []Step {
 	}}
 }
 
-// hostIn is the one node that a selector of nodes names, "" if it names none or several.
+// hostIn returns the only node that a node selector names, "" if it names none or several.
 func hostIn(selector *corev1.NodeSelector) string {
 	if selector == nil || len(selector.NodeSelectorTerms) != 1 {
 		return ""

@@ -19,7 +19,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// overQuota tells which quotas of the namespace have no room for another pod of the job, as they stand now.
+// overQuota lists the quotas of the namespace that currently have no room for another pod of the job.
 func overQuota(f *Facts) []Finding {
 	pod := admittedPod(f)
 	if pod == nil || !f.Space.Has(snapshot.PartQuotas) {
@@ -100,7 +100,7 @@ func (f *Facts) exceeded(quota *corev1.ResourceQuota, name corev1.ResourceName, 
 	return out
 }
 
-// wordFor is what people call a resource of a quota.
+// wordFor is the common name of a resource of a quota.
 func wordFor(name corev1.ResourceName, count int64) phrase.Text {
 	word := phrase.Of("GPUs")
 	if count == 1 {
@@ -115,7 +115,7 @@ func wordFor(name corev1.ResourceName, count int64) phrase.Text {
 	return phrase.Quote(string(name))
 }
 
-// fieldFor is the field of the YAML that asks for a resource, "" for none.
+// fieldFor is the field of the YAML that requests a resource, "" for none.
 func fieldFor(name corev1.ResourceName) string {
 	return map[corev1.ResourceName]string{
 		names.ResourceGPU: reason.FieldGPU, names.ResourceSharedGPU: reason.FieldGPU, corev1.ResourceCPU: reason.FieldCPU, corev1.ResourceMemory: reason.FieldMemory,
@@ -133,8 +133,8 @@ func (f *Facts) ownUse(quota *corev1.ResourceQuota, name corev1.ResourceName) re
 	return out
 }
 
-// leavingUse is what pods of a Job that are ending still use of a quota. It makes the next ones when they have ended, in
-// their place, where a Deployment makes them at once.
+// leavingUse is what terminating pods of a Job still use of a quota. A Job creates their replacements only when they have ended, while a Deployment
+// creates them at once.
 func (f *Facts) leavingUse(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
 	var out resource.Quantity
 	for i := range f.Pods {
@@ -146,7 +146,7 @@ func (f *Facts) leavingUse(quota *corev1.ResourceQuota, name corev1.ResourceName
 	return out
 }
 
-// roomIn is how much each pod of the job may ask for now, by one quota.
+// roomIn is the maximum current request of each pod of the job, by one quota.
 func (f *Facts) roomIn(quota *corev1.ResourceQuota, name corev1.ResourceName) resource.Quantity {
 	used := quota.Status.Used[name]
 	left := quota.Spec.Hard[name].DeepCopy()
@@ -155,7 +155,7 @@ func (f *Facts) roomIn(quota *corev1.ResourceQuota, name corev1.ResourceName) re
 	return f.perPod(left, name)
 }
 
-// perPod shares an amount among the pods of the job.
+// perPod divides an amount among the pods of the job.
 func (f *Facts) perPod(amount resource.Quantity, name corev1.ResourceName) resource.Quantity {
 	pods := int64(max(f.Job.Desired, 1))
 	if quotas.IsGPU(name) {
@@ -180,7 +180,7 @@ func (f *Facts) waitForQuota(quota *corev1.ResourceQuota, name corev1.ResourceNa
 	return Step{Action: reason.Wait, Holders: holders, Says: phrase.Of("wait until jobs of this namespace end, or end one that is not needed: %s", holdersText(holders))}
 }
 
-// scopedClass is the priority class of the pod, if the quota counts it for that.
+// scopedClass is the priority class of the pod, if the quota counts it for that class.
 func scopedClass(quota *corev1.ResourceQuota, pod *corev1.Pod) string {
 	if quota.Spec.ScopeSelector == nil {
 		return ""
@@ -193,7 +193,7 @@ func scopedClass(quota *corev1.ResourceQuota, pod *corev1.Pod) string {
 	return ""
 }
 
-// outOfScope is a priority that the quota does not count.
+// outOfScope is the step to a priority that the quota does not count.
 func (f *Facts) outOfScope(class string) (Step, bool) {
 	if class == "" {
 		return Step{}, false
@@ -212,7 +212,7 @@ func (f *Facts) outOfScope(class string) (Step, bool) {
 	return Step{}, false
 }
 
-// behindGang tells of a gang whose pods are not made, as another one comes first for a quota of the namespace.
+// behindGang explains a gang whose pods are not created because another gang comes first for a quota of the namespace.
 func behindGang(job *inventory.JobDetail) Finding {
 	out := Finding{
 		Cause: reason.QuotaExceeded,
@@ -233,7 +233,7 @@ func behindGang(job *inventory.JobDetail) Finding {
 	return out
 }
 
-// quotaRefused is what the API server says of a quota, where the quotas may not be read.
+// quotaRefused explains a rejection by a quota when the user may not read quotas.
 func quotaRefused(_ *Facts, m []string) Finding {
 	return Finding{
 		Cause: reason.QuotaExceeded,
@@ -249,7 +249,7 @@ func quotaUnspecified(_ *Facts, m []string) Finding {
 	}
 }
 
-// unspecified names the fields of the YAML for the resources that a quota wants, such as "limits.cpu for: main; ...".
+// unspecified names the fields of the YAML for the resources that a quota requires, such as "limits.cpu for: main; ...".
 func unspecified(wanted string) string {
 	var out []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

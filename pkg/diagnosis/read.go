@@ -18,9 +18,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Read returns the facts about the jobs of a name: one, or several that differ in kind, in a number of requests that does
-// not grow with the cluster. The user must be able to read the namespace of the job; what lies outside it and may not be
-// read is listed in [Facts].Cluster.Unread.
+// Read returns the facts about the jobs with a name: one, or several that differ in kind. The number of requests does not grow with the cluster. The
+// user must be able to read the namespace of the job. Facts outside it that the user may not read are listed in [Facts].Cluster.Unread.
 func Read(ctx context.Context, client kubernetes.Interface, namespace, name string, now time.Time) ([]Facts, error) {
 	var own, cluster *snapshot.Snapshot
 	group, inner := errgroup.WithContext(ctx)
@@ -62,7 +61,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace, name stri
 	return out, nil
 }
 
-// Around is what lies around jobs: nodes, who is on them, the scheduler's lease, and the time.
+// Around returns the queries for what surrounds jobs: nodes and the pods on them, the scheduler's lease, and the time.
 func Around(now time.Time) []snapshot.Want {
 	return []snapshot.Want{
 		snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
@@ -71,10 +70,10 @@ func Around(now time.Time) []snapshot.Want {
 	}
 }
 
-// mostPreemptors is how many pods are read for which others had to leave: those that did it last.
+// mostPreemptors is how many preemptors are read: the most recent ones.
 const mostPreemptors = 3
 
-// readPreemptors reads the pods for which pods of the jobs had to leave, as far as the user may.
+// readPreemptors reads the pods for which pods of the jobs were evicted, as far as the user may.
 func readPreemptors(ctx context.Context, client kubernetes.Interface, jobs []inventory.JobDetail) ([]corev1.Pod, error) {
 	var out []corev1.Pod
 	for i := range jobs {
@@ -99,7 +98,7 @@ func isEnded(status inventory.Status) bool {
 	return status == inventory.StatusSucceeded || status == inventory.StatusFailed || status == inventory.StatusCancelled
 }
 
-// allPods are the job's pods, and the one that would be made next.
+// allPods returns the job's pods, and the one that would be created next.
 func allPods(f *Facts) []corev1.Pod {
 	if template := podOf(f); template != nil {
 		return append(slices.Clone(f.Pods), *template)
@@ -124,8 +123,8 @@ func claimsOf(pods []corev1.Pod) []string {
 // mostVolumes is how many volumes of a job are read.
 const mostVolumes = 8
 
-// readSpace reads what the namespace of a job holds beside it, as far as the user may: up to ten requests, and one for each
-// of the first volumes that the job's claims are bound to.
+// readSpace reads the rest of a job's namespace, as far as the user may: up to ten requests, and one for each of the first volumes that the job's
+// claims are bound to.
 func readSpace(ctx context.Context, client kubernetes.Interface, namespace string, f *Facts) (*snapshot.Snapshot, error) {
 	scope, pods := snapshot.Scope{Namespace: namespace}, allPods(f)
 	wants := []snapshot.Want{
@@ -155,7 +154,7 @@ func readSpace(ctx context.Context, client kubernetes.Interface, namespace strin
 	return out, nil
 }
 
-// volumesOf are the first volumes that claims of these names are bound to.
+// volumesOf returns the first volumes to which claims of these names are bound.
 func volumesOf(claims []corev1.PersistentVolumeClaim, used []string) []string {
 	var out []string
 	for i := range claims {

@@ -14,13 +14,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// closedTo are the nodes that reservations keep from a pod, as the scheduler sees it.
+// closedTo returns the nodes that reservations close to a pod, as the scheduler sees it.
 func closedTo(f *Facts, pod *corev1.Pod) *reservation.Closed {
 	return reservation.BookOf(f.Cluster.GPUReservations).Against(pod, f.Cluster.Now)
 }
 
-// unseen are the reasons that the scheduler has and nothing shows that was read. Which nodes are kept, the reservations show to who may
-// see them: also that they are not any more.
+// unseen returns the scheduler's reasons that none of the objects read shows. If the user may read reservations, they show which nodes are reserved,
+// and also when a node no longer is.
 func (s *search) unseen() []*reason.Reason {
 	if !s.facts.Cluster.Has(snapshot.PartGPUReservations) {
 		return reason.OfNodes
@@ -28,10 +28,10 @@ func (s *search) unseen() []*reason.Reason {
 	return slices.DeleteFunc(slices.Clone(reason.OfNodes), func(r *reason.Reason) bool { return r == reason.Reserved })
 }
 
-// headroom is the time in which a job may be made again and placed with the limit that it was advised.
+// headroom is the time for recreating and placing a job with the advised limit.
 const headroom = 5 * time.Minute
 
-// reserved is about nodes that a reservation keeps from the job.
+// reserved describes nodes that a reservation closes to the job.
 func (s *search) reserved(out *Finding, name string) {
 	all := s.facts.Cluster.GPUReservations
 	i := slices.IndexFunc(all, func(r names.GPUReservation) bool { return r.Name == name })
@@ -71,11 +71,11 @@ func (s *search) reserved(out *Finding, name string) {
 	out.Steps = append(out.Steps, waiting("wait: the last of these reservations ends at %s", s.moment(opens)))
 }
 
-// mostOthers is how many reservations a sentence names beside the first.
+// mostOthers is how many reservations a sentence names in addition to the first.
 const mostOthers = 3
 
-// afterwards are the reservations that keep a node from the pod if it waits for the end of the first, and when it is kept by none: of the
-// nodes of that first one, the node which that is soonest.
+// afterwards returns the other reservations that close a node to the pod after the first ends, and when no reservation closes it any longer. It
+// considers the node of the first reservation that opens soonest.
 func (s *search) afterwards(first string) (others []*reservation.Window, opens time.Time) {
 	for i := range s.judged {
 		if !slices.ContainsFunc(s.judged[i].blockers, func(b blocker) bool { return b.cause == reason.ReservedNode && b.what == first }) {

@@ -10,8 +10,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// retries reports whether a job waits for nothing but its next attempt: a pod has failed, those that are left run, and
-// Kubernetes creates another one after a back-off that grows with each failure.
+// retries reports whether a job waits only for its next attempt: a pod failed, the others run, and Kubernetes creates another one after a back-off
+// that grows with each failure.
 func retries(f *Facts, pod *corev1.Pod) bool {
 	if f.Job.Retries == nil || f.Job.Reason == "FailedCreate" || pod != nil && conditionOf(pod, corev1.PodReady).Status != corev1.ConditionTrue {
 		return false

@@ -19,7 +19,7 @@ import (
 
 const second = time.Second
 
-// search looks for a place for one pod, and remembers what was in the way.
+// search looks for a place for one pod, and records what blocks it.
 type search struct {
 	facts      *Facts
 	request    *fit.Request
@@ -28,13 +28,13 @@ type search struct {
 	holders map[string][]*corev1.Pod
 	// judged are the nodes of its pool and type.
 	judged []judged
-	// offers are the other pools that could take it, nil until somebody asks.
+	// offers are the other pools that could take it, nil until first requested.
 	offers []offer
-	// guarded is when the first may be stopped of the pods that have not run for their min-runtime, the zero time where there are none.
+	// guarded is the earliest time at which the min-runtime of a protected pod ends, the zero time if there is none.
 	guarded time.Time
 }
 
-// newSearch returns a search for a place for a pod. The error says what of its request cannot be read.
+// newSearch returns a search for a node for a pod. The error names the part of the request that cannot be read.
 func newSearch(f *Facts, pod *corev1.Pod) (*search, error) {
 	request, err := fit.RequestOf(pod)
 	if err != nil {
@@ -44,7 +44,7 @@ func newSearch(f *Facts, pod *corev1.Pod) (*search, error) {
 	return &search{facts: f, request: request, holders: fit.ByNode(f.Cluster.Pods)}, nil
 }
 
-// explain tells what stands against the nodes.
+// explain lists what blocks the nodes.
 func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
 	if out := s.look(); len(out) > 0 {
 		return out, nil
@@ -52,7 +52,7 @@ func (s *search) explain(verdict string) ([]Finding, []NearMiss) {
 	return s.blockers(verdict), s.nearMisses()
 }
 
-// look judges the nodes of the pod's pool and type. It returns why there are none.
+// look judges the nodes of the pod's pool and type. If there are none, it returns why.
 func (s *search) look() []Finding {
 	inPool := slices.DeleteFunc(slices.Clone(s.facts.Cluster.Nodes), func(node corev1.Node) bool {
 		return s.request.Pool != "" && gpu.PoolOf(&node) != s.request.Pool
@@ -72,12 +72,12 @@ func (s *search) look() []Finding {
 	return nil
 }
 
-// cluster sums up the nodes, for what there is elsewhere.
+// cluster summarizes the nodes, to look at other pools.
 func (s *search) cluster() inventory.Cluster {
 	return inventory.Build(&s.facts.Cluster)
 }
 
-// where names the pool in a sentence.
+// where names the pool for use in a sentence.
 func (s *search) where() phrase.Text {
 	switch s.request.Pool {
 	case "":
@@ -88,8 +88,8 @@ func (s *search) where() phrase.Text {
 	return phrase.Of("pool %s", s.request.Pool)
 }
 
-// wrongPool explains that the job's pool has no nodes, and what to mend beside: a type that no node has either. Then
-// moving the job is refused, as it would not run, and its YAML has to change.
+// wrongPool explains that the job's pool has no nodes. If no node has the job's type either, it reports that as well: then moving the job would be
+// refused, and its YAML has to change.
 func (s *search) wrongPool() []Finding {
 	out := one(s.noSuchPool())
 	everywhere := *s.request
@@ -112,8 +112,8 @@ func (s *search) moveTo(pool string) string {
 	return fmt.Sprintf("gpuctl move %s -n %s --pool %s", s.facts.Job.Name, s.facts.Job.Namespace, pool)
 }
 
-// into is the step into another pool, "" where the user has to choose: a command for a job that is there, and a field of
-// its YAML for one that is not. why says which pool it is.
+// into is the step to move to another pool, "" if the user has to choose: a command for an existing job, a field of the YAML for a new one. why names
+// the pool.
 func (s *search) into(pool string, why phrase.Text) Step {
 	if s.facts.Job.Kind == KindPod {
 		return s.podInto(pool, why)
@@ -125,7 +125,7 @@ func (s *search) into(pool string, why phrase.Text) Step {
 	return Step{Action: reason.Move, Value: pool, Command: move, Says: why.And(" Move the job there: %s", move)}
 }
 
-// podInto is the step into another pool for a pod that is of no job.
+// podInto is the step into another pool for a pod that belongs to no job.
 func (s *search) podInto(pool string, why phrase.Text) Step {
 	pool = cmp.Or(pool, "POOL")
 	return Step{Action: reason.Resubmit, Kind: reason.KindPod, Field: "spec.nodeSelector", Value: names.LabelPool + "=" + pool,
@@ -162,7 +162,7 @@ func (s *search) noSuchPool() Finding {
 	return out
 }
 
-// noSuchType explains that no node of the pool has a type that the pod takes.
+// noSuchType explains that no node of the pool has a type that the pod accepts.
 func (s *search) noSuchType(inPool []corev1.Node) Finding {
 	asked := s.request.Types.Names()
 	here := typesOf(inPool)
@@ -197,10 +197,10 @@ func (s *search) noSuchType(inPool []corev1.Node) Finding {
 // offer is what another pool has for the pod.
 type offer struct {
 	pool string
-	// able is the number of its nodes that would take the pod when they are empty, ready of those that would now.
+	// able is the number of its nodes that would take the pod when empty, ready of those that would now.
 	able, ready int
 	free, total int64
-	// shares says that what is free are slots on shared GPUs.
+	// shares is true if the free units are slots on shared GPUs.
 	shares bool
 }
 
@@ -216,8 +216,8 @@ func texts(offers []offer) []phrase.Text {
 	return out
 }
 
-// elsewherePools is the step into another pool: one that takes the pod now, or that could when it is empty. A job of which
-// pods run is not moved: it would start over.
+// elsewherePools is the step into another pool that takes the pod now, or could when empty. A job with running pods is not moved: it would start
+// over.
 func (s *search) elsewherePools(now bool) []Step {
 	if s.facts.holdsNodes() {
 		return nil
@@ -230,8 +230,8 @@ func (s *search) elsewherePools(now bool) []Step {
 	return []Step{s.into(best, phrase.Of("use a pool that has it: %s.", listed(texts(able))))}
 }
 
-// otherPools lists the other pools with nodes that could take the pod, those that take it now first. A pool that takes
-// fewer pods than the job has is left out.
+// otherPools lists the other pools with nodes that could take the pod, those that take it now first. It omits pools that take fewer pods than the job
+// has.
 func (s *search) otherPools(now bool) []offer {
 	if s.offers == nil {
 		s.offers = s.lookElsewhere()
@@ -279,7 +279,7 @@ func (s *search) lookElsewhere() []offer {
 	return out
 }
 
-// isOtherPool reports whether a node is of another pool than the pod's, and of a type that the pod takes.
+// isOtherPool reports whether a node is in another pool than the pod's, and of a type that the pod accepts.
 func (s *search) isOtherPool(node *corev1.Node) bool {
 	return gpu.PoolOf(node) != s.request.Pool && s.request.Types.Match(node)
 }
@@ -289,14 +289,13 @@ func (s *search) isFor(pool string) bool {
 	return len(Denied(s.facts.Cluster.GPUPools, pool, s.request.Pod.Namespace, s.request.Pod.Spec.PriorityClassName)) == 0
 }
 
-// neverBlocked reports whether a node would take the pod if it were empty, and in the pod's pool.
+// neverBlocked reports whether a node would take the pod if the node were empty and in the pod's pool.
 func (s *search) neverBlocked(node *corev1.Node) bool {
 	obstacles, _ := s.onNode(node).Obstacles(fit.NewNode(node, nil, &s.topologies))
 	return len(obstacles) == 0
 }
 
-// onNode is what the pod would ask for in the pool of a node: moving a job there changes how it selects its nodes, and
-// whether it gets shares of GPUs or whole ones.
+// onNode is the pod's request in the pool of a node: moving a job there changes its node selection, and whether it gets shares of GPUs or whole ones.
 func (s *search) onNode(node *corev1.Node) *fit.Request {
 	pod := s.request.Pod.DeepCopy()
 	delete(pod.Spec.NodeSelector, names.LabelPool)
@@ -316,7 +315,7 @@ func (s *search) onNode(node *corev1.Node) *fit.Request {
 	return request
 }
 
-// forgetPool leaves out of an affinity what it says of pools, such as what keeps jobs of the default pool off all others.
+// forgetPool removes pool terms from an affinity, such as those that keep jobs of the default pool off all others.
 func forgetPool(affinity *corev1.Affinity) {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return
@@ -325,14 +324,14 @@ func forgetPool(affinity *corev1.Affinity) {
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
 		term.MatchExpressions = slices.DeleteFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool { return e.Key == names.LabelPool })
-		if len(term.MatchExpressions)+len(term.MatchFields) == 0 { // one without conditions would match no node, and this one all
+		if len(term.MatchExpressions)+len(term.MatchFields) == 0 { // a term without conditions would match no node, but it has to match all
 			affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
 			return
 		}
 	}
 }
 
-// convert asks for shares of GPUs instead of whole ones, or the other way round.
+// convert changes a request from whole GPUs to shares, or the reverse.
 func convert(list corev1.ResourceList, shares bool) {
 	from, to := corev1.ResourceName(names.ResourceSharedGPU), corev1.ResourceName(names.ResourceGPU)
 	if shares {
@@ -374,13 +373,13 @@ func either(words []string) phrase.Text {
 	return phrase.Join(texts, phrase.Of(" or "))
 }
 
-// sameModel are the known GPU types that a type could mean: never those of another model.
+// sameModel returns the known GPU types that a type could mean, which are never those of another model.
 func sameModel(asked string, known []string) []string {
 	return slices.DeleteFunc(slices.Clone(known), func(t string) bool { return !gpu.SameModel(asked, t) })
 }
 
-// nearestType is the type of nodes that is probably meant by one that none of them has, "" if none is: one that is spelled nearly so, or else the
-// name of the same model with the fewest other words, as T4 is meant for Tesla-T4.
+// nearestType is the node type probably meant by an unknown one, "" if none is: one with a similar spelling, or else the name of the same model with
+// the fewest other words, as T4 is meant for Tesla-T4.
 func nearestType(asked string, known []string) string {
 	same := sameModel(asked, known)
 	if near := spelling.Nearest(asked, same); near != "" {

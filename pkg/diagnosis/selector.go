@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// unselected is about nodes without the labels that a pod selects: which labels, and which nodes of other pools have them.
+// unselected describes nodes without the labels that a pod selects: which labels, and which nodes of other pools have them.
 func (s *search) unselected(out *Finding, count phrase.Text) {
 	missing := s.unmet()
 	out.Says = phrase.Of("%s without the labels that the job's node selector or node affinity asks for", count)
@@ -49,13 +49,13 @@ func (s *search) unmet() []string {
 	return out
 }
 
-// isMemoryLabel reports whether a label, as key=value, tells the memory of GPUs.
+// isMemoryLabel reports whether a label, as key=value, gives the memory of GPUs.
 func isMemoryLabel(label string) bool {
 	key, _, _ := strings.Cut(label, "=")
 	return key == names.LabelMemory || key == names.LabelNVIDIAMemory
 }
 
-// haveIt says which nodes outside of the pod's pool have what it looks for: some of those of the pool with most of them, "" if none has.
+// haveIt lists some nodes outside the pod's pool that meet a condition, from the pool with the most of them; "" if none does.
 func (s *search) haveIt(has func(*corev1.Node) bool) phrase.Text {
 	pools := map[string][]string{}
 	for i := range s.facts.Cluster.Nodes {
@@ -73,8 +73,8 @@ func (s *search) haveIt(has func(*corev1.Node) bool) phrase.Text {
 	return phrase.Of("; of pool %s, these have it: %s", most, shortList(pools[most]))
 }
 
-// vendorAlone is about a selector that names who makes the GPUs, accelerator=nvidia, where only models are types: what asks for GPUs goes
-// to nodes with some without it.
+// vendorAlone explains a selector for the GPU vendor, accelerator=nvidia, where types are only models. Pods that ask for GPUs go to nodes with GPUs
+// without such a selector.
 func (s *search) vendorAlone(inPool []corev1.Node) (Step, bool) {
 	asked := s.request.Types.Names()
 	with := slices.DeleteFunc(slices.Clone(inPool), func(node corev1.Node) bool { return !offers(&node, false) && !offers(&node, true) })
@@ -90,5 +90,5 @@ func (s *search) vendorAlone(inPool []corev1.Node) (Step, bool) {
 		"leave GPU type %s out of the node selector: a pod that asks for GPUs goes to nodes which have some, of %s: %s", asked[0], s.where(), shortList(found))}, true
 }
 
-// vendorNVIDIA is what is often selected for a type of GPUs.
+// vendorNVIDIA is a frequent value in selectors for a type of GPUs.
 const vendorNVIDIA = "nvidia"

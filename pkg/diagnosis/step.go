@@ -7,29 +7,29 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// Step is one thing to do about a finding. The steps of a finding are alternatives, the best first; one that has Then
-// set belongs to the one before it. Text says all that the other fields do.
+// Step is one remedy for a finding. The steps of a finding are alternatives, the best first. A step with Then set belongs to the one before it. Text
+// covers all other fields.
 type Step struct {
 	Action reason.Action `json:"action"`
-	// Field is the field of the job's YAML that Value belongs into, or what else of an object the step is about.
+	// Field is the field of the job's YAML for Value, or another part of the object of the step.
 	Field string `json:"field,omitempty"`
 	// Value is what to set, "" where only the user knows it.
 	Value string `json:"value,omitempty"`
-	// Kind and Name are of the object that the step is about.
+	// Kind and Name identify the object of the step.
 	Kind string `json:"kind,omitempty"`
 	Name string `json:"name,omitempty"`
-	// Command is a command line that carries the step out, or shows what there is to know.
+	// Command is a command line that performs the step, or shows the relevant information.
 	Command string `json:"command,omitempty"`
-	// Holders are who would have to end for a [Wait] to be over; empty where it is over by itself.
+	// Holders must end before a [Wait] is over; empty if it ends without that.
 	Holders []Holder `json:"holders,omitempty"`
-	// Then says that the step follows the one before it.
+	// Then is true if the step follows the one before it.
 	Then bool `json:"then,omitempty"`
-	// Text is the step in words, and Says what it is made of.
+	// Text is the step as a sentence, and Says its source.
 	Text string      `json:"text"`
 	Says phrase.Text `json:"-"`
 }
 
-// Worded is a finding with its text and its advice in words, and for programs.
+// Worded returns a finding with the text of its message and its steps, for people and for programs.
 func (f Finding) Worded() Finding {
 	if len(f.Says) > 0 {
 		f.Text, f.Parts = f.Says.String(), f.Says.Parts()
@@ -46,7 +46,7 @@ func (f Finding) Worded() Finding {
 
 // TextIn is the sentence in a language.
 func (f Finding) TextIn(language phrase.Language) string {
-	if len(f.Says) == 0 { // it was read, and is as it was written
+	if len(f.Says) == 0 { // it was decoded, and is unchanged
 		return f.Text
 	}
 	return f.Says.In(language)
@@ -76,7 +76,7 @@ func waiting(format string, args ...any) Step {
 	return Step{Action: reason.Wait, Says: phrase.Of(format, args...)}
 }
 
-// inspecting is a look that the user has to take.
+// inspecting is a step in which the user has to look at something.
 func inspecting(what phrase.Text, command string) Step {
 	return Step{Action: reason.Inspect, Command: command, Says: what.And(": %s", command)}
 }

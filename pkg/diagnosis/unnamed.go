@@ -17,7 +17,7 @@ func isUnnamed(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == corev1.DefaultSchedulerName && (err != nil || !request.IsZero())
 }
 
-// unnamedScheduler tells what becomes of such a pod, and which node would take it from our scheduler.
+// unnamedScheduler explains such a pod, and names a node that would take it with our scheduler.
 func unnamedScheduler(f *Facts, pod *corev1.Pod) Finding {
 	out := Finding{
 		Cause: reason.OtherScheduler,
@@ -34,7 +34,7 @@ func unnamedScheduler(f *Facts, pod *corev1.Pod) Finding {
 	return out
 }
 
-// roomFor is the first node that would take a pod without a place now, nil if none would or the user may not know.
+// roomFor is the first node that would currently take a pending pod, nil if none would or if unknown.
 func roomFor(f *Facts, pod *corev1.Pod) *corev1.Node {
 	if pod.Spec.NodeName != "" || !f.seesNodes() {
 		return nil
@@ -50,7 +50,7 @@ func roomFor(f *Facts, pod *corev1.Pod) *corev1.Node {
 	return s.judged[at].node
 }
 
-// ofOurs leaves out of findings what is so because of another scheduler.
+// ofOurs removes the findings that are caused by another scheduler.
 func ofOurs(findings []Finding) []Finding {
 	return slices.DeleteFunc(standing(findings), func(f Finding) bool {
 		return f.Cause == reason.OtherScheduler || f.Cause == reason.SchedulerDown || f.Cause == reason.RejectedByScheduler

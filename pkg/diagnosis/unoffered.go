@@ -19,7 +19,7 @@ func (s *search) isOffered(name corev1.ResourceName) bool {
 	})
 }
 
-// unoffered is about a resource that no node offers, so that no other pool and no other time helps.
+// unoffered describes a resource that no node offers, so that neither another pool nor waiting helps.
 func (s *search) unoffered(out *Finding, name corev1.ResourceName) {
 	asked := s.request.Resources[name]
 	out.Never = true
@@ -32,7 +32,7 @@ func (s *search) unoffered(out *Finding, name corev1.ResourceName) {
 	out.Steps = []Step{step}
 }
 
-// askMemory has a pod ask for the memory of its GPUs as nodes tell it: of each GPU, and not of all together.
+// askMemory advises a request for GPU memory in the form that nodes report it: per GPU, not in total.
 func (s *search) askMemory(asked resource.Quantity) Step {
 	gpus := max(s.request.Demand.Whole+s.request.Demand.Shared, 1)
 	each := resource.NewQuantity((asked.Value()-1)/gpus+1, resource.BinarySI)

@@ -11,22 +11,22 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// unplaced explains a pod without a node: first what keeps the scheduler from looking at it, then what refused the place that
-// it found, then what the pod itself lacks, then what stands against the nodes.
+// unplaced explains a pod without a node, in this order: what keeps the scheduler from processing it, what refused the place that it found, what the
+// pod itself lacks, and what blocks the nodes.
 func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	condition := conditionOf(pod, corev1.PodScheduled)
 	switch {
 	case condition.Reason == corev1.PodReasonSchedulingGated || len(pod.Spec.SchedulingGates) > 0:
 		return one(gated(pod)), nil
 	case isUnnamed(pod) && f.Job.Kind == KindPod:
-		return searched(f, pod, "") // what the other scheduler says is not so for ours
+		return searched(f, pod, "") // the other scheduler's message does not apply to ours
 	case pod.Spec.SchedulerName != names.SchedulerName && condition.Reason == "":
 		return one(otherScheduler(f, pod)), nil
 	}
 	verdict := verdictOn(pod)
 	refused := findings(verdict, f.Job.Namespace, reason.OfRefusals)
 	if len(refused) > 0 {
-		verdict = reason.PlaceRefused.Before(verdict) // whatever the words of the refusal are like
+		verdict = reason.PlaceRefused.Before(verdict) // whatever the text of the refusal
 	}
 	stopped, isDown := schedulerDown(f, pod)
 	if isDown {
@@ -49,8 +49,8 @@ func unplaced(f *Facts, pod *corev1.Pod) ([]Finding, []NearMiss) {
 	return out, misses
 }
 
-// searched explains a pod that a scheduler looks at, by the cluster as it is now; of what the user may not read, and of
-// what the scheduler alone knows, by its verdict, "" where it has none that counts.
+// searched explains a pod that a scheduler processes. It uses the current cluster. For what the user may not read, and what only the scheduler knows,
+// it uses the verdict, "" if there is no valid one.
 func searched(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, []NearMiss) {
 	s, err := newSearch(f, pod)
 	_, devices := pod.Annotations[names.AnnotationGPUDevices]
@@ -70,7 +70,7 @@ func searched(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, []NearMiss)
 		}
 	}
 	out := findings(verdict, f.Job.Namespace, reason.OfPods)
-	if f.Space.Has(snapshot.PartPodGroups) { // it is there or not, whatever was so before
+	if f.Space.Has(snapshot.PartPodGroups) { // the current state counts, not an earlier one
 		out = slices.DeleteFunc(out, func(f Finding) bool { return f.Cause == reason.GangIncomplete })
 		if missing, ok := groupMissing(f, pod); ok {
 			out = append(out, missing)
@@ -86,7 +86,7 @@ func searched(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, []NearMiss)
 	}
 	claimed := s.devices()
 	if slices.ContainsFunc(claimed, func(f Finding) bool { return f.Cause == reason.DeviceClaimMissing }) {
-		return append(out, claimed...), nil // the scheduler does not look at nodes before
+		return append(out, claimed...), nil // the scheduler considers no nodes before that
 	}
 	if out = append(out, claimed...); len(claimed) > 0 {
 		verdict = "" // it says that devices are not free, as if waiting would help
@@ -101,7 +101,7 @@ func searched(f *Facts, pod *corev1.Pod, verdict string) ([]Finding, []NearMiss)
 	return append(out, also...), misses
 }
 
-// othersLeave explains a pod for which others are about to leave, or have time to save their work before they do.
+// othersLeave explains a pod whose victims are terminating, or have time to save their work before that.
 func (s *search) othersLeave(verdict string) (Finding, bool) {
 	if finding, ok := s.preempting(); ok {
 		return finding, true
@@ -109,7 +109,7 @@ func (s *search) othersLeave(verdict string) (Finding, bool) {
 	return s.roomIsComing(verdict)
 }
 
-// unread is what the verdict alone tells of nodes and gangs.
+// unread returns what only the verdict says about nodes and gangs.
 func unread(f *Facts, verdict string, explained bool) []Finding {
 	out := slices.Concat(findings(verdict, f.Job.Namespace, reason.OfGangs), findings(verdict, f.Job.Namespace, reason.OfNodes), findings(verdict, f.Job.Namespace, reason.OfPlainNodes))
 	if len(out) == 0 && !explained {
@@ -118,7 +118,7 @@ func unread(f *Facts, verdict string, explained bool) []Finding {
 	return out
 }
 
-// onNodes tells what stands against the nodes: for a member of a gang, against the next one that has no place.
+// onNodes explains what blocks the nodes: for a member of a gang, what blocks the next member without a place.
 func (s *search) onNodes(verdict string) ([]Finding, []NearMiss) {
 	if out := s.look(); len(out) > 0 {
 		return out, nil
@@ -141,7 +141,7 @@ func (s *search) onNodes(verdict string) ([]Finding, []NearMiss) {
 	return blocked, s.nearMisses()
 }
 
-// isHeldBack reports whether the scheduler has nothing to look at, or has chosen a node already.
+// isHeldBack reports whether the scheduler does not process the pod, or has already chosen a node.
 func isHeldBack(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool {
 		return f.Cause == reason.VolumeUnbound || f.Cause == reason.MalformedRequest || f.Cause == reason.DeviceClaimMissing ||
@@ -179,7 +179,7 @@ func gated(pod *corev1.Pod) Finding {
 	}
 }
 
-// turn explains a pod that the scheduler has not come to yet.
+// turn explains a pod that the scheduler has not processed yet.
 func turn(f *Facts) Finding {
 	out := Finding{
 		Cause: reason.WaitingForTurn, Says: phrase.Of("the scheduler has not looked at the pod yet"),

@@ -9,7 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// findings returns what a verdict contains of some reasons, those of the most nodes first.
+// findings returns the findings for the reasons in a verdict, those of the most nodes first.
 func findings(verdict, namespace string, reasons []*reason.Reason) []Finding {
 	var out []Finding
 	for _, found := range reason.In(verdict, reasons) {
@@ -38,7 +38,7 @@ func contains(verdict string, reasons ...[]*reason.Reason) bool {
 	return len(reason.In(verdict, slices.Concat(reasons...))) > 0
 }
 
-// rejected is what remains of a verdict that nothing explains.
+// rejected quotes a verdict that no known reason explains.
 func rejected(verdict string) Finding {
 	return Finding{
 		Cause: reason.RejectedByScheduler, Says: phrase.Of("the scheduler says: %s", reason.Trim(verdict)),
@@ -46,9 +46,9 @@ func rejected(verdict string) Finding {
 	}
 }
 
-// Beyond is what keeps a pod from starting by the scheduler's verdict, and no node shows: its volumes, other pods, or what
-// the scheduler keeps to. It reports false for a verdict on what nodes themselves show, which may have changed since. A
-// finding with a number of nodes is about these, and others may take the pod.
+// Beyond explains from the scheduler's verdict what blocks a pod and no node shows: its volumes, other pods, or the scheduler's own rules. It returns
+// false for a verdict on what nodes themselves show, which may have changed since. A finding with a number of nodes is only about these, and others
+// may take the pod.
 func Beyond(verdict string) (Finding, bool) {
 	if there, all, ok := reason.MissingMembers(verdict); ok && there < all {
 		return Finding{Cause: reason.GangIncomplete, Says: phrase.Quote(inventory.Verdict(verdict))}.Worded(), true

@@ -18,14 +18,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Plugin is a DaemonSet that offers cards to kubelet: gpu-agent, or another device plugin.
+// Plugin is a DaemonSet that offers GPUs to kubelet: gpu-agent, or another device plugin.
 type Plugin struct {
 	Namespace, Name string
-	// Pod is what says on which nodes it runs.
+	// Pod defines on which nodes it runs.
 	Pod corev1.PodSpec
 }
 
-// String is what it is called: ours by its name alone.
+// String is its display name: ours without the namespace.
 func (p *Plugin) String() string {
 	if p.isAgent() {
 		return p.Name
@@ -35,14 +35,14 @@ func (p *Plugin) String() string {
 
 func (p *Plugin) isAgent() bool { return p.Namespace == "kube-system" && p.Name == agentName }
 
-// pluginFolder is where device plugins meet kubelet, and labelPresent what NVIDIA's feature discovery says of nodes with cards.
+// pluginFolder is where device plugins register with kubelet, and labelPresent is the label of NVIDIA's feature discovery for nodes with GPUs.
 const (
 	pluginFolder = "/var/lib/kubelet/device-plugins"
 	labelPresent = "nvidia.com/gpu.present"
 )
 
-// pluginOf is the plugin that a DaemonSet is, nil if it is none for NVIDIA's cards: those have kubelet's folder, and say in their name or
-// image what they are. Others have it, too, for cards of other kinds.
+// pluginOf returns the plugin of a DaemonSet, nil if it is none for NVIDIA's GPUs: those mount kubelet's folder, and identify themselves in their
+// name or image. Plugins for other devices mount the folder as well.
 func pluginOf(d *appsv1.DaemonSet) *Plugin {
 	pod := &d.Spec.Template.Spec
 	out := &Plugin{Namespace: d.Namespace, Name: d.Name, Pod: *pod}
@@ -62,7 +62,7 @@ func pluginOf(d *appsv1.DaemonSet) *Plugin {
 	return out
 }
 
-// runsOn reports whether a pod of the plugin is for a node.
+// runsOn reports whether a pod of the plugin can run on a node.
 func (p *Plugin) runsOn(node *corev1.Node) bool {
 	pod := &corev1.Pod{Spec: p.Pod}
 	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
@@ -70,18 +70,18 @@ func (p *Plugin) runsOn(node *corev1.Node) bool {
 		return false
 	}
 	_, kept := schedulinghelper.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, p.Pod.Tolerations, func(t *corev1.Taint) bool {
-		// DaemonSets tolerate what Kubernetes itself says of a node.
+		// DaemonSets tolerate the taints that Kubernetes itself sets on a node.
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(t.Key, "node.kubernetes.io/")
 	}, false)
 	return !kept
 }
 
-// hasCards reports whether anything says that a node has cards.
+// hasCards reports whether anything indicates that a node has GPUs.
 func hasCards(node *corev1.Node) bool {
 	return node.Labels[labelPresent] == names.True || node.Labels[names.LabelAgent] == names.True || gpu.TypeOf(node) != "" || offers(node)
 }
 
-// offers reports whether a node has cards for pods.
+// offers reports whether a node has GPUs for pods.
 func offers(node *corev1.Node) bool {
 	return slices.ContainsFunc([]corev1.ResourceName{names.ResourceGPU, names.ResourceSharedGPU}, func(name corev1.ResourceName) bool {
 		total, given := node.Status.Capacity[name], node.Status.Allocatable[name]
@@ -89,8 +89,8 @@ func offers(node *corev1.Node) bool {
 	})
 }
 
-// cards says whether each node with cards has one who offers them: kubelet takes the plugin that registered last, so two of them take
-// the cards from each other, and with none pods get none.
+// cards checks that exactly one device plugin offers the GPUs of each node: kubelet uses the plugin that registered last, so two of them take the
+// GPUs from each other, and without any pods get none.
 func (f *Installation) cards() Check {
 	const name = "cards"
 	if check, unread := f.unread(name, snapshot.PartNodes); unread {
@@ -127,7 +127,7 @@ func (f *Installation) cards() Check {
 	return cardsCheck(name, twice, rivals, never, by)
 }
 
-// byOthers stands for who offers the cards of nodes without being known.
+// byOthers stands for an unknown plugin that offers the GPUs of nodes.
 const byOthers = "others"
 
 // quoted are names as they are.

@@ -13,7 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// controllerName is the name of gpu-controller's workload, and of the lease that its replicas elect their leader by.
+// controllerName is the name of gpu-controller's workload, and of the lease for its leader election.
 const controllerName = "gpu-controller"
 
 // readController reads the lease of gpu-controller, where there is one.
@@ -30,8 +30,7 @@ func (f *Facts) readController(ctx context.Context, client kubernetes.Interface)
 	return nil
 }
 
-// leaderOf is who leads a program of ours that elects a leader. It reports false for another one, and where its lease may not
-// be read.
+// leaderOf returns the leader of one of our programs with leader election. It returns false for other programs, and if the lease may not be read.
 func (f *Facts) leaderOf(program string) (snapshot.Leader, bool) {
 	switch {
 	case program == names.SchedulerName && f.Has(snapshot.PartLease):
@@ -42,8 +41,7 @@ func (f *Facts) leaderOf(program string) (snapshot.Leader, bool) {
 	return snapshot.Leader{}, false
 }
 
-// controller says whether gpu-controller works. It reports false where it never did, as jobs run without, and where the user
-// may not know it.
+// controller checks whether gpu-controller works. It returns false if it never ran, as jobs run without it, and if the user may not read its lease.
 func (f *Facts) controller() (Check, bool) {
 	leader, ok := f.leaderOf(controllerName)
 	check := Check{Name: controllerName, Status: Warning,

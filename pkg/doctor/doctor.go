@@ -1,6 +1,5 @@
-// Package doctor examines whether a cluster is fit to run jobs: what has to be installed, what has to be alive, what the
-// user may do, and what is likely a slip, such as a label with a typo. [Examine] is pure: facts in, checks out, each
-// with what to do next.
+// Package doctor examines whether a cluster is fit to run jobs: what has to be installed, what has to be running, what the user may do, and what is
+// probably a mistake, such as a label with a typo. [Examine] is pure: facts in, checks out, each with what to do next.
 package doctor
 
 import (
@@ -22,11 +21,11 @@ type Status string
 const (
 	// OK is as it should be.
 	OK Status = "ok"
-	// Warning works, but not for everything or everybody.
+	// Warning means that it works, but not for everything or for every user.
 	Warning Status = "warning"
 	// Failed keeps jobs from running.
 	Failed Status = "failed"
-	// Unknown could not be looked at: the user lacks the right.
+	// Unknown could not be checked: the user lacks the right.
 	Unknown Status = "unknown"
 )
 
@@ -36,15 +35,15 @@ type Check struct {
 	Name   string      `json:"name"`
 	Status Status      `json:"status"`
 	Text   phrase.Text `json:"text"`
-	// Advice is what to do next, nothing when all is well.
+	// Advice is what to do next, empty if all is well.
 	Advice phrase.Text `json:"advice,omitempty"`
 }
 
-// Facts are what is examined: nodes and who is on them, namespaces, priority classes and the scheduler's lease, and what is known beside.
+// Facts are examined: nodes and their pods, namespaces, priority classes, the scheduler's lease, and other known data.
 type Facts struct {
-	// Namespaces are all there are, or the user's where the user may read no other.
+	// Namespaces are all namespaces, or the user's if the user may read no other.
 	snapshot.Snapshot
-	// Server is the version of the API server, and Local this machine's clock when the server told its time.
+	// Server is the version of the API server, and Local this machine's clock when the server reported its time.
 	Server string
 	Local  time.Time
 	// Groups are the API groups with their versions, such as scheduling.x-k8s.io/v1alpha1.
@@ -55,18 +54,18 @@ type Facts struct {
 	Namespace string
 	// Policies and Bindings are the names of the ValidatingAdmissionPolicies and of their bindings.
 	Policies, Bindings []string
-	// Controller is the lease of gpu-controller, nil for none; NoController says that it may not be read.
+	// Controller is the lease of gpu-controller, nil for none; NoController is true if it may not be read.
 	Controller   *coordinationv1.Lease
 	NoController bool
-	// BlindScheduler says that the scheduler may not read the GPUReservations that there can be.
+	// BlindScheduler is true if the scheduler may not read the GPUReservations of the cluster.
 	BlindScheduler bool
-	// Ledger is what was found out of the ledger, nil where it was not looked for.
+	// Ledger is the result of querying the ledger, nil if it was not queried.
 	Ledger *Ledger
 }
 
 // Right is something that gpuctl needs.
 type Right struct {
-	// For is what cannot be done without it, such as "submit jobs".
+	// For is what requires the right, such as "submit jobs".
 	For     string
 	Verb    string
 	Group   string
@@ -78,10 +77,10 @@ type Right struct {
 // comma is between two of several.
 var comma = phrase.Of(", ")
 
-// fence is the policy that keeps a scheduler that has lost its lease from binding pods.
+// fence is the policy that prevents a scheduler that has lost its lease from binding pods.
 const fence = "g8s-fence"
 
-// Examine makes all checks, in the order in which their failures are to be mended.
+// Examine makes all checks, in the order in which to fix their failures.
 func Examine(f Facts) []Check {
 	checks := []Check{f.server(), f.clock()}
 	checks = append(checks, f.rights()...)
@@ -103,7 +102,7 @@ func (f *Facts) server() Check {
 	return Check{Name: "API server", Status: OK, Text: phrase.Of("it answers, version %s", f.Server)}
 }
 
-// mostSkew is the difference of clocks from which ages and leases look wrong. The server tells whole seconds.
+// mostSkew is the clock difference from which ages and leases look wrong. The server reports whole seconds.
 const mostSkew = 5 * time.Second
 
 func (f *Facts) clock() Check {

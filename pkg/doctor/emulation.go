@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// checkEmulation says which version of Kubernetes the scheduler of this release behaves as, with an API server of a version.
+// checkEmulation reports which version of Kubernetes the scheduler of this release emulates for a version of the API server.
 func (f *Installation) checkEmulation(server *version.Version, text phrase.Text) Check {
 	const name = "Kubernetes"
 	var flag *version.Version

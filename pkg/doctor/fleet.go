@@ -15,10 +15,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// hasGPUs reports whether a node offers GPUs, or its labels promise some.
+// hasGPUs reports whether a node offers GPUs, or has labels of GPUs.
 func hasGPUs(node *corev1.Node) bool { return offersGPUs(node) || promisesGPUs(node) }
 
-// ready looks for nodes with GPUs that are down or cut off.
+// ready looks for nodes with GPUs that are down or disconnected.
 func (f *Facts) ready() Check {
 	const name = "nodes"
 	if check, unread := f.unread(name, snapshot.PartNodes); unread {
@@ -49,7 +49,7 @@ func (f *Facts) ready() Check {
 	return check
 }
 
-// pools looks for pools of which every node is closed to new pods, or to those that tolerate nothing.
+// pools looks for pools in which every node is closed to new pods, or to those without tolerations.
 func (f *Facts) pools() Check {
 	const name = "pools"
 	if check, unread := f.unread(name, snapshot.PartNodes); unread {
@@ -76,7 +76,7 @@ func (f *Facts) pools() Check {
 	return Check{Name: name, Status: Warning, Text: phrase.Of("no job starts in %s", phrase.Join(closed, phrase.Of("; "))), Advice: advice}
 }
 
-// either is the first text, if it says something, else the second.
+// either is the first text, if it is not empty, else the second.
 func either(first, second phrase.Text) phrase.Text {
 	if len(first) > 0 {
 		return first
@@ -84,13 +84,13 @@ func either(first, second phrase.Text) phrase.Text {
 	return second
 }
 
-// shutFor are the nodes of a pool that take no pod for one reason.
+// shutFor are the nodes of a pool that are closed for one reason.
 type shutFor struct {
 	reason, advice phrase.Text
 	nodes          int
 }
 
-// closedBy says why none of a pool's nodes takes a pod that tolerates nothing, and what opens one; nothing if one takes it.
+// closedBy explains why no node of a pool takes a pod without tolerations, and what opens one; empty if one takes it.
 func closedBy(nodes []*corev1.Node) (why, open phrase.Text) {
 	reasons := map[string]*shutFor{}
 	for _, node := range nodes {
@@ -112,7 +112,7 @@ func closedBy(nodes []*corev1.Node) (why, open phrase.Text) {
 	return phrase.Join(parts, comma), open
 }
 
-// shut says why a node takes no pod that tolerates nothing, and what to do; nothing if it takes one.
+// shut explains why a node takes no pod without tolerations, and what to do; empty if it takes one.
 func shut(node *corev1.Node) (reason, advice phrase.Text) {
 	obstacle, _ := fit.ClosedTo(node, nil)
 	switch obstacle.Kind {
@@ -132,7 +132,7 @@ func shut(node *corev1.Node) (reason, advice phrase.Text) {
 	return nil, nil
 }
 
-// health looks for GPUs that the agents found to be broken: the scheduler gives them to nobody.
+// health looks for GPUs that the agents found to be broken, which the scheduler does not allocate.
 func (f *Facts) health() Check {
 	const name = "GPU health"
 	if check, unread := f.unread(name, snapshot.PartNodes); unread {
@@ -141,7 +141,7 @@ func (f *Facts) health() Check {
 	var sick []string
 	count := 0
 	for i := range f.Nodes {
-		inventory, _ := gpu.InventoryOf(&f.Nodes[i]) // what cannot be read has a check of its own
+		inventory, _ := gpu.InventoryOf(&f.Nodes[i]) // another check reports what cannot be read
 		var cards []string
 		for _, card := range inventory.Cards {
 			if card.Health != gpu.Healthy {
@@ -162,7 +162,7 @@ func (f *Facts) health() Check {
 	}
 }
 
-// counted is what is said of one, or of several.
+// counted chooses between the singular and the plural text.
 func counted(count int, one, several phrase.Text) phrase.Text {
 	if count == 1 {
 		return one
@@ -170,7 +170,7 @@ func counted(count int, one, several phrase.Text) phrase.Text {
 	return several
 }
 
-// inventories looks for what nodes say of their GPUs and cannot be read, so that less is known of them.
+// inventories looks for unreadable GPU annotations of nodes, which reduce what is known of them.
 func (f *Facts) inventories() Check {
 	const name = "GPU inventories"
 	if check, unread := f.unread(name, snapshot.PartNodes); unread {
@@ -201,7 +201,7 @@ func (f *Facts) inventories() Check {
 	}
 }
 
-// maxCause is how much of an error a check repeats: nodes may write what they like.
+// maxCause is the maximum length of an error in a check: nodes may write any text.
 const maxCause = 200
 
 func shortened(text string) string {
@@ -211,7 +211,7 @@ func shortened(text string) string {
 	return text
 }
 
-// namespaces looks for namespaces that are on their way out, the user's own above all.
+// namespaces looks for terminating namespaces, the user's own above all.
 func (f *Facts) namespaces() Check {
 	const name = "namespaces"
 	if check, unread := f.unread(name, snapshot.PartNamespace); unread {
@@ -246,7 +246,7 @@ func (f *Facts) namespaces() Check {
 	return Check{Name: name, Status: OK, Text: phrase.Of("namespace %s is there, and none is being deleted", f.Namespace)}
 }
 
-// holding says what keeps a namespace from going, as far as Kubernetes tells.
+// holding explains what delays the deletion of a namespace, as far as Kubernetes reports it.
 func holding(namespace *corev1.Namespace) phrase.Text {
 	for _, condition := range namespace.Status.Conditions {
 		held := condition.Type == corev1.NamespaceContentRemaining || condition.Type == corev1.NamespaceFinalizersRemaining ||

@@ -14,46 +14,46 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Installation is what there is of us in a cluster, and what the cluster has for it.
+// Installation is the state of our components in a cluster, and of what they require.
 type Installation struct {
-	// Facts are those of [Examine] that an installation depends on: the server's version, API groups, the scheduler's lease,
-	// namespaces, policies and their bindings, and the rights, which are those that installing takes.
+	// Facts are those of [Examine] that an installation depends on: the server's version, API groups, the scheduler's lease, namespaces, policies and
+	// their bindings, and the rights that an installation requires.
 	Facts
-	// NoPolicies says that the API server does not know ValidatingAdmissionPolicies.
+	// NoPolicies is true if the API server does not support ValidatingAdmissionPolicies.
 	NoPolicies bool
-	// Suspect are policies in which the API server found expressions that do not fit the types.
+	// Suspect are policies with expressions that the API server found to mismatch the types.
 	Suspect []string
-	// NoLists says that the ConfigMap with the lists of the policies is not there.
+	// NoLists is true if the ConfigMap with the lists of the policies does not exist.
 	NoLists bool
-	// Channels are those that namespaces may use, and Addressed those that lead somewhere, as far as the user may read it.
+	// Channels are those that namespaces may use, and Addressed those with an address, as far as the user may read it.
 	Channels, Addressed []string
-	// CRDs are ours that are there. Workloads are, too.
+	// CRDs are our existing CRDs, Workloads our existing workloads.
 	CRDs      []CRD
 	Workloads []Workload
-	// Behaves is the version of Kubernetes that the API server behaves as, nil for what Server says.
+	// Behaves is the version of Kubernetes that the API server emulates, nil for that of Server.
 	Behaves *version.Version
-	// Plugins are those who offer cards, on the nodes of Facts.
+	// Plugins are the device plugins for GPUs on the nodes of Facts.
 	Plugins []Plugin
 	// Configs are the ConfigMaps with configurations of the scheduler, and Mounted the one that its pods mount.
 	Configs []string
 	Mounted string
 	// Taken is what others have under our names.
 	Taken Taken
-	// SpotPools is how many there are, for whose machines somebody pays.
+	// SpotPools is how many there are; their machines cost money.
 	SpotPools int
-	// SpotTroubles are what keeps machines of some from coming.
+	// SpotTroubles are the problems of some SpotPools.
 	SpotTroubles []SpotTrouble
 	// Hidden are parts that the user may not read, such as "CRDs".
 	Hidden []string
 }
 
-// SpotTrouble is what keeps the machines of a SpotPool from coming.
+// SpotTrouble is what prevents the machines of a SpotPool from joining.
 type SpotTrouble struct{ SpotPool, Text string }
 
 // CRD is a kind of objects as the cluster knows it.
 type CRD struct {
 	Name string
-	// Established says that objects can be made. Served are the versions that are, Stored those in which objects are.
+	// Established is true if objects can be created. Served are the served versions, Stored the versions in which objects are stored.
 	Established    bool
 	Served, Stored []string
 }
@@ -61,7 +61,7 @@ type CRD struct {
 // Workload is a Deployment, a StatefulSet or a DaemonSet of ours.
 type Workload struct {
 	Kind, Namespace, Name string
-	// Want is how many pods there should be, and Ready how many are.
+	// Want is the desired number of pods, and Ready the number of ready ones.
 	Want, Ready int32
 	// Image and Args are those of its first container.
 	Image string
@@ -113,7 +113,7 @@ const (
 	agentName  = "gpu-agent"
 )
 
-// at is the namespace of the component, where the server is in the one that is named.
+// at is the namespace of the component; that of the server is given.
 func (c component) at(server string) string {
 	if c.name == serverName {
 		return server
@@ -129,16 +129,15 @@ var installable = []component{
 	{statefulSet, "kube-system", ledgerName, phrase.Of("remembers who held which GPU"), withChart + " --set ledger.enabled=true,ledger.tls.create=true", ledgerName + "-tls"},
 }
 
-// Ours says whether an object is one of our programs, or made from it, such as its pods and their events: it is in the
-// namespace of the program, where administrators alone write, and has its name or one that begins with it. server is what
-// [ServerNamespace] says.
+// Ours reports whether an object is one of our programs, or derived from it, such as its pods and their events: it is in the namespace of the
+// program, where only administrators write, and has its name or one that begins with it. server is the result of [ServerNamespace].
 func Ours(server, namespace, name string) bool {
 	return slices.ContainsFunc(installable, func(c component) bool {
 		return namespace == c.at(server) && (name == c.name || strings.HasPrefix(name, c.name+"-"))
 	})
 }
 
-// OfAgent says whether an object is the agent's, or of its pods, of which each node has one.
+// OfAgent reports whether an object is the agent or one of its pods, of which each node has one.
 func OfAgent(namespace, name string) bool {
 	return namespace == "kube-system" && strings.HasPrefix(name, agentName)
 }
@@ -148,8 +147,7 @@ var installedPolicies = []string{
 	"g8s-access", "g8s-devices", fence, "g8s-hostpaths", "g8s-lists", "g8s-namespaces", "g8s-neighbours", "g8s-nodes", "g8s-pods", "g8s-stay", "g8s-terms",
 }
 
-// ExamineInstallation says what keeps us from being installed, or upgraded, and what is wrong with what is there, in the order
-// in which it is to be mended.
+// ExamineInstallation checks what prevents an installation or upgrade, and what is wrong with the existing one, in the order of repair.
 func ExamineInstallation(f Installation) []Check {
 	checks := []Check{f.release(), f.policyAPI(), f.allocationAPI(), f.installRights(), f.installNamespaces(), f.names(), f.crds(), f.policies()}
 	for _, c := range installable {
@@ -168,7 +166,7 @@ func ExamineInstallation(f Installation) []Check {
 	return append(checks, f.leftovers())
 }
 
-// The versions of Kubernetes that the tests have passed on: docs/upgrade.md has the table.
+// The versions of Kubernetes on which the tests have passed: docs/upgrade.md has the table.
 const oldestTested, newestTested = "1.34", "1.37"
 
 func (f *Installation) release() Check {
@@ -211,7 +209,7 @@ func (f *Installation) allocationAPI() Check {
 	return Check{Name: name, Status: OK, Text: phrase.Of("%s is served", groupAllocation)}
 }
 
-// installRights fail where nothing is there yet: what runs needs no installer.
+// installRights fails only before an installation: a running one needs no installer.
 func (f *Installation) installRights() Check {
 	check := Check{Name: "your rights to install", Status: OK, Text: phrase.Of("you may make all that the chart has")}
 	var missing []string

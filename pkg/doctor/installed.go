@@ -18,8 +18,7 @@ func (f *Installation) workload(name string) *Workload {
 	return &f.Workloads[i]
 }
 
-// component says whether one of our workloads runs. Without the scheduler there is no use in the others; without those it
-// works.
+// component checks whether one of our workloads runs. Without the scheduler the others are useless; the scheduler works without them.
 func (f *Installation) component(c component) Check {
 	w := f.workload(c.name)
 	switch {
@@ -34,7 +33,7 @@ func (f *Installation) component(c component) Check {
 	return f.running(c, w)
 }
 
-// running says how the pods of a component are that is installed.
+// running checks the pods of an installed component.
 func (f *Installation) running(c component, w *Workload) Check {
 	where := phrase.Of("kubectl -n %s describe pods -l app.kubernetes.io/name=%s", w.Namespace, w.Name)
 	if c.needs != "" {
@@ -59,7 +58,7 @@ func (f *Installation) running(c component, w *Workload) Check {
 	return Check{Name: c.name, Status: OK, Text: text}
 }
 
-// versions looks for components of several releases. Digests say nothing of it.
+// versions looks for components of several releases. Digests do not identify a release.
 func (f *Installation) versions() Check {
 	const name = "versions"
 	tags := map[string][]string{}
@@ -90,7 +89,7 @@ func tagOf(image string) string {
 	return tag
 }
 
-// spotPools looks for machines that nobody would end: their pool is there, and what looks after it is not, or not any more.
+// spotPools looks for machines that would never be ended: their pool exists, but its controller does not run, or no longer.
 func (f *Installation) spotPools() Check {
 	const name = "SpotPools"
 	controller := f.workload(controllerName)
@@ -120,7 +119,7 @@ func (f *Installation) spotPools() Check {
 		And(": delete them before an uninstall, and wait until they are gone")}
 }
 
-// channels looks for channels that jobs may name and that lead nowhere. Where the others lead is nobody's business here.
+// channels looks for channels that jobs may name and that have no address. It does not check the addresses of the others.
 func (f *Installation) channels() Check {
 	const name = partChannels
 	if slices.Contains(f.Hidden, partChannels) {

@@ -9,13 +9,13 @@ import (
 
 // Ledger is what was found out of the ledger.
 type Ledger struct {
-	// Address is where it is said to be, "" where nothing says it.
+	// Address is its configured address, "" if there is none.
 	Address string
-	// Problem is why it does not answer, nothing if it does, or is not known.
+	// Problem is why it does not answer, empty if it does, or if unknown.
 	Problem phrase.Text
 }
 
-// ledger says whether the ledger answers. It reports false where it was not looked for. Jobs run without one.
+// ledger checks whether the ledger answers. It returns false if it was not looked for. Jobs run without one.
 func (f *Facts) ledger() (Check, bool) {
 	const name = "ledger"
 	switch found := f.Ledger; {
@@ -34,7 +34,7 @@ func (f *Facts) ledger() (Check, bool) {
 	return Check{Name: name, Status: OK, Text: phrase.Of("it answers at %s", hostOf(f.Ledger.Address))}, true
 }
 
-// hostOf is an address without what a person may have written into it for themselves.
+// hostOf is an address without credentials that a person may have included.
 func hostOf(address string) phrase.Text {
 	parsed, err := url.Parse(address)
 	if err != nil {

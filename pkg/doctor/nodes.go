@@ -15,7 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// devicePlugin looks for nodes whose labels promise GPUs that the node does not offer, but to claims.
+// devicePlugin looks for nodes whose labels indicate GPUs that the node does not offer, except to claims.
 func (f *Facts) devicePlugin() Check {
 	const name = "device plugin"
 	if check, unread := f.unread(name, snapshot.PartNodes); unread {
@@ -93,7 +93,7 @@ func some(list []string) phrase.Text {
 	return text
 }
 
-// labels looks for labels that are nearly, but not quite, one that is known.
+// labels looks for labels that are similar to a known one, but not equal.
 func (f *Facts) labels() Check {
 	const name = "labels of nodes"
 	if check, unread := f.unread(name, snapshot.PartNodes); unread {
@@ -112,7 +112,7 @@ func (f *Facts) labels() Check {
 // nodeLabels are the labels that this project reads on nodes.
 var nodeLabels = []string{names.LabelPool, names.LabelGPUType, names.LabelRack, names.LabelSharing}
 
-// misspeltKeys finds labels that mean one of our labels: in another spelling, with a slip, or under the prefix of an older gpuctl.
+// misspeltKeys finds labels that are meant to be one of ours: in another spelling, with a typo, or with the prefix of an older gpuctl.
 func (f *Facts) misspeltKeys() []phrase.Text {
 	found := slips{}
 	for i := range f.Nodes {
@@ -149,7 +149,7 @@ func isKeySlip(name, known string) bool {
 	return levenshtein.ComputeDistance(name, known) <= max(1, len(known)/4)
 }
 
-// misspeltValues finds values that may be slips of one that more nodes have: see [isSlip].
+// misspeltValues finds values that may be typos of a value on more nodes: see [isTypo].
 func (f *Facts) misspeltValues(what phrase.Text, value func(*corev1.Node) string) []phrase.Text {
 	nodes := map[string][]string{}
 	for i := range f.Nodes {
@@ -170,7 +170,7 @@ func (f *Facts) misspeltValues(what phrase.Text, value func(*corev1.Node) string
 	return found.sentences()
 }
 
-// writtenType is the type of a node's GPUs where somebody wrote it. What was measured is no slip.
+// writtenType is the configured type of a node's GPUs. A measured type is never a typo.
 func writtenType(node *corev1.Node) string {
 	if node.Labels[names.LabelGPUType] == "" && node.Labels[names.LabelAccelerator] == "" {
 		return ""
@@ -178,7 +178,7 @@ func writtenType(node *corev1.Node) string {
 	return gpu.TypeOf(node)
 }
 
-// slip is what looks wrong, and the nodes that it concerns.
+// slip is a suspicious label, and the nodes that it concerns.
 type slip struct {
 	says  phrase.Text
 	nodes []string

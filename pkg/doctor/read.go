@@ -30,8 +30,7 @@ var needed = []Right{
 	{For: "see who holds GPUs", Verb: "list", Kind: "pods", All: true},
 }
 
-// Read gathers the facts as they concern a user of a namespace, in some twenty requests whatever the size of the cluster.
-// now is the clock of this machine.
+// Read gathers the facts for a user of a namespace, in some twenty requests whatever the size of the cluster. now is the clock of this machine.
 func Read(ctx context.Context, client kubernetes.Interface, namespace string, now func() time.Time) (Facts, error) {
 	version, err := client.Discovery().ServerVersion()
 	if err != nil {
@@ -105,7 +104,7 @@ func readGroups(client kubernetes.Interface, f *Facts) error {
 	return nil
 }
 
-// readPolicies reads the names of admission policies and of their bindings; unknown says that the user may not.
+// readPolicies reads the names of admission policies and of their bindings; unknown means that the user may not.
 func readPolicies(ctx context.Context, client kubernetes.Interface, f *Facts) (unknown bool, err error) {
 	policies, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
 	if err == nil {

@@ -21,8 +21,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// installing are the rights that installing takes, in kube-system or in the whole cluster. Who may not escalate can make no
-// role with a right that he has not.
+// installing are the rights that an installation requires, in kube-system or in the whole cluster. A user without the right to escalate cannot create
+// a role with rights that the user does not have.
 var installing = []Right{
 	{Verb: "create", Group: "apiextensions.k8s.io", Kind: "customresourcedefinitions", All: true},
 	{Verb: "create", Group: "rbac.authorization.k8s.io", Kind: "clusterroles", All: true},
@@ -72,7 +72,7 @@ func ReadInstallation(ctx context.Context, client kubernetes.Interface, now func
 			snapshot.Nodes(snapshot.Scope{}).IfAllowed())
 		return err
 	})
-	// The four write parts that differ; what each may not read it says under a lock of none.
+	// The four write different parts. Each lists what it may not read in an element of its own, without a lock.
 	var unread [4][]string
 	group.Go(func() error { return f.readCRDs(ctx, client, &unread[0]) })
 	group.Go(func() error { return f.readWorkloads(ctx, client, &unread[1]) })
@@ -89,7 +89,7 @@ func ReadInstallation(ctx context.Context, client kubernetes.Interface, now func
 	return f, nil
 }
 
-// readPolicies reads what the policies are, and what the API server thinks of them.
+// readPolicies reads the policies, and the API server's warnings about them.
 func (f *Installation) readPolicies(ctx context.Context, client kubernetes.Interface) (unknown bool, err error) {
 	list, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
 	switch {
@@ -145,11 +145,11 @@ func (f *Installation) readCRDs(ctx context.Context, client kubernetes.Interface
 	return f.readSpotPools(ctx, client)
 }
 
-// readSpotPools reads how many there are, and what is the matter with them.
+// readSpotPools reads their number and their problems.
 func (f *Installation) readSpotPools(ctx context.Context, client kubernetes.Interface) error {
 	read, err := snapshot.Read(ctx, client, snapshot.SpotPools())
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil // there is no such kind, or the CRDs' check says what may not be read
+		return nil // the kind does not exist, or the check of CRDs reports that it may not be read
 	}
 	if err != nil {
 		return phrase.Errorf("reading SpotPools: %w", err)
@@ -201,7 +201,7 @@ const (
 	ours        = labelPartOf + "=" + partOf
 )
 
-// readWorkloads reads what of ours runs, in whatever namespace the server was put.
+// readWorkloads reads our running workloads, in whatever namespace the server is.
 func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
 	at, err := ServerNamespace(ctx, client)
 	if err != nil {
@@ -224,7 +224,7 @@ func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Inte
 	}
 	if err == nil {
 		var daemons *appsv1.DaemonSetList
-		if daemons, err = apps.DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{}); err == nil { // others may offer cards, too
+		if daemons, err = apps.DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{}); err == nil { // others may offer GPUs, too
 			for i := range daemons.Items {
 				f.addDaemons(at, &daemons.Items[i])
 			}
@@ -240,7 +240,7 @@ func (f *Installation) readWorkloads(ctx context.Context, client kubernetes.Inte
 	return nil
 }
 
-// addDaemons notes a DaemonSet if it is one of ours, and if it offers cards.
+// addDaemons records a DaemonSet if it is one of ours, or if it offers GPUs.
 func (f *Installation) addDaemons(server string, d *appsv1.DaemonSet) {
 	if plugin := pluginOf(d); plugin != nil {
 		f.Plugins = append(f.Plugins, *plugin)
@@ -250,8 +250,8 @@ func (f *Installation) addDaemons(server string, d *appsv1.DaemonSet) {
 	}
 }
 
-// ServerNamespace is where gpuctl-server was put: whom the cluster gave its role, which no user can give. Where that cannot be
-// read it is where the manifests put it.
+// ServerNamespace is the namespace of gpuctl-server: the one that the cluster bound to its role, which no user can bind. If that cannot be read, it
+// is the namespace of the manifests.
 func ServerNamespace(ctx context.Context, client kubernetes.Interface) (string, error) {
 	binding, err := client.RbacV1().ClusterRoleBindings().Get(ctx, "g8s:"+serverName, metav1.GetOptions{})
 	switch {
@@ -268,7 +268,7 @@ func ServerNamespace(ctx context.Context, client kubernetes.Interface) (string, 
 	return serverName, nil
 }
 
-// add notes a workload if it is one of ours. Users may give theirs the same name and labels, in namespaces of their own.
+// add records a workload if it is one of ours. Users may give theirs the same name and labels, in namespaces of their own.
 func (f *Installation) add(server, kind string, meta *metav1.ObjectMeta, pod *corev1.PodSpec, want, ready int32) {
 	ours := func(c component) bool {
 		return c.name == meta.Name && c.at(server) == meta.Namespace && c.kind == kind
@@ -286,7 +286,7 @@ func (f *Installation) add(server, kind string, meta *metav1.ObjectMeta, pod *co
 	}
 }
 
-// readChannels reads which channels there are, and which of them have a URL; not the URLs.
+// readChannels reads the names of channels, and which of them have a URL, but not the URLs.
 func (f *Installation) readChannels(ctx context.Context, client kubernetes.Interface, policy map[string]string, unread *[]string) error {
 	for key := range policy {
 		if name, ok := strings.CutPrefix(key, names.PolicyChannel); ok {
@@ -315,7 +315,7 @@ func (f *Installation) readChannels(ctx context.Context, client kubernetes.Inter
 	return nil
 }
 
-// readConfigs reads which configurations there are, and whether there are lists for the policies.
+// readConfigs reads the names of configurations, and whether the lists for the policies exist.
 func (f *Installation) readConfigs(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
 	policy, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PolicyConfigMap, metav1.GetOptions{})
 	switch {
@@ -332,7 +332,7 @@ func (f *Installation) readConfigs(ctx context.Context, client kubernetes.Interf
 	}
 	list, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: ours})
 	if apierrors.IsForbidden(err) {
-		return nil // leftovers harm nobody
+		return nil // leftovers are harmless
 	}
 	if err != nil {
 		return phrase.Errorf("reading ConfigMaps: %w", err)

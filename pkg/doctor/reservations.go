@@ -13,11 +13,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// schedulerAccount is who the scheduler is, as manifests/scheduler has it.
+// schedulerAccount is the scheduler's service account, as in manifests/scheduler.
 const schedulerAccount = "system:serviceaccount:kube-system:gpu-scheduler"
 
-// readBlind finds out whether the cluster knows GPUReservations, and the scheduler may not read them. Who may not ask for the rights of
-// others is told nothing, nor is who runs the scheduler as somebody else.
+// readBlind finds out whether the cluster has GPUReservations that the scheduler may not read. It reports nothing to users who may not check the
+// rights of others, or who run the scheduler under another account.
 func (f *Facts) readBlind(ctx context.Context, client kubernetes.Interface) error {
 	kinds, err := client.Discovery().ServerResourcesForGroupVersion(names.SchemeGroupVersion.String())
 	switch {
@@ -38,7 +38,7 @@ func (f *Facts) readBlind(ctx context.Context, client kubernetes.Interface) erro
 	return ignoreForbidden(err)
 }
 
-// mayScheduler asks for a right of the scheduler's.
+// mayScheduler checks a right of the scheduler.
 func mayScheduler(ctx context.Context, client kubernetes.Interface, right authorizationv1.ResourceAttributes) (bool, error) {
 	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{User: schedulerAccount, ResourceAttributes: &right,
@@ -57,7 +57,7 @@ func ignoreForbidden(err error) error {
 	return err
 }
 
-// reservations says that the scheduler keeps no nodes for anybody, and reports false where it does, or nobody knows.
+// reservations reports that the scheduler reserves no nodes. It returns false if it does, or if unknown.
 func (f *Facts) reservations() (Check, bool) {
 	return Check{
 		Name: "reservations", Status: Warning,

@@ -12,8 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// schedulers looks for pods with GPUs that other schedulers placed on nodes of ours, and for what comes of it: nodes of which more
-// GPUs were promised than they have.
+// schedulers looks for pods with GPUs that other schedulers placed on our nodes, and for the result: nodes with more GPUs requested than they have.
 func (f *Facts) schedulers() Check {
 	const name = "other schedulers"
 	for _, part := range []snapshot.Part{snapshot.PartNodes, snapshot.PartAllPods} {
@@ -51,7 +50,7 @@ func (f *Facts) schedulers() Check {
 	return Check{Name: name, Status: OK, Text: phrase.Of("no other scheduler gives GPUs away, and no node has promised more than it has")}
 }
 
-// placedBy lists pods with who placed them, nothing where there are none.
+// placedBy lists pods with their scheduler, empty if there are none.
 func placedBy(pods []*corev1.Pod) phrase.Text {
 	if len(pods) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// silentNodes says what becomes of the jobs of a node that falls silent.
+// silentNodes describes what happens to the jobs of a node that stops responding.
 func (w *Workload) silentNodes() Check {
 	const name = "silent nodes"
 	after, ok := w.duration("--silent-node-after", nodestate.SilentAfter)
@@ -26,7 +26,7 @@ func (w *Workload) silentNodes() Check {
 		Advice: phrase.Of("take --silent-node-after=0 from the arguments of %s, or set --out-of-service-after where something stops machines that are cut off", w.Name)}
 }
 
-// duration is the value of a flag of a program, with what it is without; ok is false if it cannot be read.
+// duration is the value of a program's flag, or its default; ok is false if it cannot be read.
 func (w *Workload) duration(flag string, otherwise time.Duration) (value time.Duration, ok bool) {
 	value = otherwise
 	for _, text := range w.values(flag) {
@@ -39,7 +39,7 @@ func (w *Workload) duration(flag string, otherwise time.Duration) (value time.Du
 	return value, true
 }
 
-// values are those of a flag of a program, in the order in which they are given.
+// values are those of a program's flag, in the given order.
 func (w *Workload) values(flag string) (values []string) {
 	for i, arg := range w.Args {
 		if text, is := strings.CutPrefix(arg, flag+"="); is {

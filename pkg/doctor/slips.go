@@ -7,15 +7,14 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// parts are what a name consists of between its separators.
+// parts matches the parts of a name between its separators.
 var parts = regexp.MustCompile(`[\pL\pN]+`)
 
-// leastSlip is how long a word must be for one letter in it to be a slip: team-a and team-b are two.
+// leastSlip is the minimum length of a word in which one different letter is a typo: team-a and team-b are two names.
 const leastSlip = 4
 
-// isSlip reports whether two names are one, written in two ways: with other letters in upper case, with other
-// separators, or with one letter wrong in one of its words. A part with a digit is a model, a size or a number, of which
-// a letter makes another one: nvidia-tesla-a100 is no nvidia-tesla-v100.
+// isSlip reports whether two names are spellings of one: with different case, with different separators, or with one letter wrong in one of the
+// words. A part with a digit is a model, a size or a number, where each letter matters: nvidia-tesla-a100 is not nvidia-tesla-v100.
 func isSlip(a, b string) bool {
 	one, other := parts.FindAllString(strings.ToLower(a), -1), parts.FindAllString(strings.ToLower(b), -1)
 	if strings.Join(one, "") == strings.Join(other, "") {
@@ -36,8 +35,8 @@ func isSlip(a, b string) bool {
 	return differ == 1
 }
 
-// isWordSlip reports whether two words differ by one letter that is too many, or by another letter inside of them: the
-// first and the last letter are what tells names apart that people count with, such as teama and teamb.
+// isWordSlip reports whether two words differ by one extra letter, or by one inner letter. The first and the last letter distinguish names that
+// people enumerate, such as teama and teamb.
 func isWordSlip(a, b string) bool {
 	if min(len(a), len(b)) < leastSlip || strings.ContainsAny(a+b, "0123456789") || levenshtein.ComputeDistance(a, b) != 1 {
 		return false

@@ -14,7 +14,7 @@ func (f *Facts) slots() Check {
 	}
 	var found []string
 	for i := range f.Nodes {
-		inventory, _ := gpu.InventoryOf(&f.Nodes[i]) // what cannot be read has a check of its own
+		inventory, _ := gpu.InventoryOf(&f.Nodes[i]) // another check reports what cannot be read
 		if len(inventory.Cards) > 0 && !inventory.Slot.IsWhole() {
 			found = append(found, f.Nodes[i].Name+" ("+inventory.Slot.Sharing+")")
 		}

@@ -27,11 +27,11 @@ const partTaken = "names"
 // service is what kubectl calls a Service.
 const service = "service"
 
-// Taken are objects under names of ours that are not as the manifests have them.
+// Taken are objects under our names that differ from the manifests.
 type Taken struct {
 	// Objects are workloads and Services that select other pods, such as "deployment gpu-scheduler", in kube-system.
 	Objects []string
-	// Roles are the roles of teams that lack what gpuctl asks for.
+	// Roles are the roles of teams that lack rights that gpuctl requires.
 	Roles []string
 	// Defaults are LimitRanges that give GPUs to containers which ask for none, as namespace/name.
 	Defaults []string
@@ -42,10 +42,10 @@ var installedServices = map[string]string{
 	"gpu-scheduler": "gpu-scheduler", "gpu-scheduler-metrics": "gpu-scheduler", "gpu-controller-metrics": "gpu-controller",
 }
 
-// teamRoles are those of manifests/tenancy, and what of jobs gpuctl does by each.
+// teamRoles are those of manifests/tenancy, with the verb on jobs that each grants.
 var teamRoles = map[string]string{"gpu-resource-reader": "list", "gpu-resource-manager": "create"}
 
-// names looks for objects of others under our names. A case study that many have followed has some of them.
+// names looks for other objects under our names. A popular case study has created some of them.
 func (f *Installation) names() Check {
 	const name = "names"
 	taken := &f.Taken
@@ -68,7 +68,7 @@ func (f *Installation) names() Check {
 	return Check{Name: name, Status: OK, Text: phrase.Of("no objects of others have ours")}
 }
 
-// readTaken reads what there is under our names, and the LimitRanges.
+// readTaken reads the existing objects under our names, and the LimitRanges.
 func (f *Installation) readTaken(ctx context.Context, client kubernetes.Interface, unread *[]string) error {
 	for _, read := range []func(context.Context, kubernetes.Interface) error{f.readTakenWorkloads, f.readTakenServices, f.readTeamRoles, f.readDefaults} {
 		err := read(ctx, client)
@@ -129,7 +129,7 @@ func (f *Installation) readTakenServices(ctx context.Context, client kubernetes.
 	return nil
 }
 
-// readTeamRoles looks at the rights, and not at labels: kubectl apply puts rules in the place of ours, and leaves our labels.
+// readTeamRoles checks the rights, not the labels: kubectl apply replaces our rules and keeps our labels.
 func (f *Installation) readTeamRoles(ctx context.Context, client kubernetes.Interface) error {
 	for _, name := range slices.Sorted(maps.Keys(teamRoles)) {
 		role, err := client.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
@@ -144,7 +144,7 @@ func (f *Installation) readTeamRoles(ctx context.Context, client kubernetes.Inte
 	return nil
 }
 
-// allowsJobs says whether a rule is a right to do something with Jobs.
+// allowsJobs reports whether a rule grants a right on Jobs.
 func allowsJobs(rule rbacv1.PolicyRule, verb string) bool {
 	has := func(list []string, one string) bool { return slices.Contains(list, one) || slices.Contains(list, "*") }
 	return has(rule.APIGroups, "batch") && has(rule.Resources, "jobs") && has(rule.Verbs, verb)

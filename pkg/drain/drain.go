@@ -25,15 +25,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
-// HeldError says that a person has to decide about pods before a node is drained.
+// HeldError means that pods require a decision by an administrator before a node is drained.
 type HeldError struct {
 	Node  string
 	Holds []Hold
-	// Begun says that such a pod came while the node was being drained; else nothing was done.
+	// Begun says that such a pod appeared during the drain; otherwise nothing was done.
 	Begun bool
 }
 
-// mostNamed are as many pods as an error names.
+// mostNamed bounds the pods that an error names.
 const mostNamed = 10
 
 func (e *HeldError) Error() string { return e.Says().String() }
@@ -53,10 +53,10 @@ func (e *HeldError) Says() phrase.Text {
 	return out
 }
 
-// StoppedError says how far a drain came, and why no further.
+// StoppedError reports the progress of an interrupted drain and the cause.
 type StoppedError struct {
 	Node string
-	// Gone is how many pods have left, Left those that have not.
+	// Gone counts the pods that have left. Left are those that have not.
 	Gone  int
 	Left  []Pod
 	Cause error
@@ -67,10 +67,10 @@ func (e *StoppedError) Error() string { return e.Cause.Error() }
 // Says is the error in every language.
 func (e *StoppedError) Says() phrase.Text { return phrase.OfError(e.Cause) }
 
-// Unwrap is what stopped it.
+// Unwrap returns the cause.
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
-// HowFar says what has left and what has not, and in what state the node is.
+// HowFar describes which pods have left and which have not, and the state of the node.
 func (e *StoppedError) HowFar() phrase.Text {
 	left := make([]string, 0, mostNamed)
 	for _, pod := range e.Left[:min(mostNamed, len(e.Left))] {
@@ -86,19 +86,19 @@ func (e *StoppedError) HowFar() phrase.Text {
 	return phrase.Of("Pods that have left: %d. Still on node %s: %s.\nThe node stays cordoned.", e.Gone, e.Node, text)
 }
 
-// Drainer drains nodes, as the user whose client it has.
+// Drainer drains nodes with the identity of its client.
 type Drainer struct {
 	Client kubernetes.Interface
-	// Force moves what a person would have to decide about.
+	// Force moves pods that would require a decision by an administrator.
 	Force bool
-	// Report is told of each step.
+	// Report gets each step.
 	Report func(text phrase.Text)
 }
 
-// pollInterval is how often it is looked whether pods have left.
+// pollInterval is how often the remaining pods are checked.
 const pollInterval = time.Second
 
-// node reads a node. What is no name of one is not there.
+// node reads a node. An invalid name counts as not found.
 func (d *Drainer) node(ctx context.Context, name string) (*corev1.Node, error) {
 	if len(path.IsValidPathSegmentName(name)) > 0 {
 		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
@@ -110,7 +110,7 @@ func (d *Drainer) node(ctx context.Context, name string) (*corev1.Node, error) {
 	return node, nil
 }
 
-// Plan reads what is to be done about a node, and changes nothing.
+// Plan returns the plan for a node and changes nothing.
 func (d *Drainer) Plan(ctx context.Context, node string) (Plan, error) {
 	if _, err := d.node(ctx, node); err != nil {
 		return Plan{}, err
@@ -131,7 +131,7 @@ func (d *Drainer) read(ctx context.Context, node string) (Plan, error) {
 	return Decide(read, node, d.Force), nil
 }
 
-// objectsOf are those that say what the gangs of the pods on a node are.
+// objectsOf returns the objects that define the gangs of a node's pods.
 func objectsOf(pods []corev1.Pod, node string) []snapshot.ObjectRef {
 	var out []snapshot.ObjectRef
 	for i := range pods {
@@ -147,8 +147,7 @@ func objectsOf(pods []corev1.Pod, node string) []snapshot.ObjectRef {
 	return out
 }
 
-// Drain cordons a node and evicts its pods with GPUs until they have left, or the time is over. What it has done by then
-// stays done: the error is a [StoppedError].
+// Drain cordons a node and evicts its pods with GPUs until they have left or the time is over. Completed steps remain: the error is a [StoppedError].
 func (d *Drainer) Drain(ctx context.Context, node string, timeout time.Duration) error {
 	plan, err := d.Begin(ctx, node)
 	if err != nil {
@@ -177,7 +176,7 @@ func (d *Drainer) Drain(ctx context.Context, node string, timeout time.Duration)
 	return nil
 }
 
-// Begin cordons a node, unless a person has to decide about a pod of it first, and returns what is to leave.
+// Begin cordons a node, unless a pod requires a decision by an administrator first, and returns the plan.
 func (d *Drainer) Begin(ctx context.Context, node string) (Plan, error) {
 	plan, err := d.Plan(ctx, node)
 	if err != nil {
@@ -193,7 +192,7 @@ func (d *Drainer) Begin(ctx context.Context, node string) (Plan, error) {
 	if changed {
 		d.Report(phrase.Of("node %s is cordoned: it gets no new pods", node))
 	}
-	// A pod may have come until then, also one that needs a person.
+	// A pod may have arrived before the cordon, also one that requires a decision.
 	now, err := d.read(ctx, node)
 	switch {
 	case err != nil:
@@ -204,7 +203,7 @@ func (d *Drainer) Begin(ctx context.Context, node string) (Plan, error) {
 	return now, nil
 }
 
-// EvictOnce asks once for the pods of a plan to be evicted. Those that a budget keeps are left.
+// EvictOnce requests the eviction of a plan's pods once. Pods that a budget keeps remain.
 func (d *Drainer) EvictOnce(ctx context.Context, plan Plan) error {
 	r := &round{drainer: d, node: plan.Node, first: map[string][]types.UID{}, told: map[string]bool{}}
 	return r.evictAll(ctx, plan)
@@ -226,11 +225,11 @@ func (d *Drainer) cordon(ctx context.Context, name string) (changed bool, err er
 	return changed, nil
 }
 
-// round is what a drain remembers from one look to the next.
+// round is the state of a drain between polls.
 type round struct {
 	drainer *Drainer
 	node    string
-	// first are the members of gangs when they were first evicted: those that are started anew elsewhere are left alone.
+	// first are the members of gangs at their first eviction: members that restart elsewhere are left alone.
 	first map[string][]types.UID
 	told  map[string]bool
 	were  []Pod
@@ -258,8 +257,8 @@ func (r *round) evictAll(ctx context.Context, plan Plan) error {
 	return nil
 }
 
-// toEvict are the pods of a unit that have not been told to leave, those on other nodes first. A gang of which one on the node leaves
-// takes nobody along again, so who is stopped before that, or kept from one elsewhere, has all of it to evict the next time.
+// toEvict returns the pods of a unit that are not terminating yet, those on other nodes first. Once a gang member on the node has left, the gang is
+// not evicted again. With this order, a drain that is interrupted earlier, or blocked by a member elsewhere, evicts the whole gang the next time.
 func (r *round) toEvict(unit Unit) []Pod {
 	key := unit.Pods[0].Namespace + "/" + unit.Gang
 	if unit.Gang != "" && r.first[key] == nil {
@@ -276,7 +275,7 @@ func (r *round) toEvict(unit Unit) []Pod {
 	return out
 }
 
-// isHere is 1 for a pod on the node, 0 for another.
+// isHere returns 1 for a pod on the node, 0 for another.
 func (r *round) isHere(pod Pod) int {
 	if pod.Node == r.node {
 		return 1
@@ -284,7 +283,7 @@ func (r *round) isHere(pod Pod) int {
 	return 0
 }
 
-// evict asks for a pod to be evicted, which keeps to disruption budgets, and reports whether it leaves.
+// evict requests the eviction of a pod within disruption budgets, and reports whether it leaves.
 func (r *round) evict(ctx context.Context, pod Pod) (leaves bool, err error) {
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}
 	outcome, err := eviction.Evict(ctx, eviction.Typed{Client: r.drainer.Client.PolicyV1()}, object)
@@ -309,7 +308,7 @@ func (r *round) evict(ctx context.Context, pod Pod) (leaves bool, err error) {
 	return true, nil
 }
 
-// tell says something once.
+// tell reports a message once.
 func (r *round) tell(text phrase.Text) {
 	if said := text.String(); !r.told[said] {
 		r.told[said] = true
@@ -337,7 +336,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Recover gives a node back: it takes its cordon and the taint suspect away, unless the node is not well.
+// Recover returns a node to service: it removes its cordon and the suspect taint, unless the node is not healthy.
 func (d *Drainer) Recover(ctx context.Context, name string, dryRun bool) (Recovered, error) {
 	var out Recovered
 	err := conflict.Retry(retry.DefaultBackoff, func() error {

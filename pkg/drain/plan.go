@@ -1,8 +1,8 @@
-// Package drain empties a node of pods with GPUs, and gives a node back.
+// Package drain removes the pods with GPUs from a node, and returns a node to service.
 //
-// [Decide] and [Recovery] are pure: which pods of a node are evicted, which members of their gangs on other nodes with them,
-// and what a person has to decide first; and what keeps a node from being given back. A [Drainer] carries it out, keeps to
-// disruption budgets, and says how far it came.
+// [Decide] and [PlanRecovery] are pure. Decide returns which pods of a node are evicted, which members of their gangs on other nodes with them, and
+// which require a decision by an administrator. PlanRecovery returns what prevents a node's return. A [Drainer] performs the plans within disruption
+// budgets and reports its progress.
 package drain
 
 import (
@@ -32,22 +32,22 @@ type Pod struct {
 	Job       string    `json:"job,omitempty"`
 	Node      string    `json:"node"`
 	GPUs      int64     `json:"gpus"`
-	// Going says that it has been told to leave already.
+	// Going says that it is terminating already.
 	Going bool `json:"going,omitempty"`
 }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// Unit are pods that leave together: one, or those of a gang.
+// Unit is a set of pods that leave together: one, or those of a gang.
 type Unit struct {
 	// Gang is the PodGroup, "" for a single pod.
 	Gang string `json:"gang,omitempty"`
 	Pods []Pod  `json:"pods"`
-	// Budget is the disruption budget that does not let them go now, "" if none is in the way.
+	// Budget is the disruption budget that blocks their eviction now, "" if there is none.
 	Budget string `json:"budget,omitempty"`
 }
 
-// Hold is a pod that a person has to decide about.
+// Hold is a pod that requires a decision by an administrator.
 type Hold struct {
 	Pod
 	Reason eviction.Hold `json:"reason"`
@@ -55,7 +55,7 @@ type Hold struct {
 
 func (h Hold) String() string { return h.Says().String() }
 
-// Says is the pod and why it is held, in every language.
+// Says is the pod and the reason, in every language.
 func (h Hold) Says() phrase.Text {
 	if h.Reason == eviction.NoController {
 		return phrase.Of("%s: nothing would start it again", h.Pod)
@@ -63,18 +63,18 @@ func (h Hold) Says() phrase.Text {
 	return phrase.Of("%s: it is not to be moved without a person (%s)", h.Pod, names.AnnotationNoMigration)
 }
 
-// Plan is what is to be done about the pods of a node.
+// Plan is the actions for the pods of a node.
 type Plan struct {
 	Node string `json:"node"`
-	// Units are what leaves, in the order in which it is told.
+	// Units are the pods to evict, in order.
 	Units []Unit `json:"units"`
-	// Holds are what nobody is moved for, unless it is forced.
+	// Holds are the pods that stay unless forced.
 	Holds []Hold `json:"holds,omitempty"`
-	// Staying is how many pods stay because they hold no GPUs, or belong to the node.
+	// Staying counts the pods that stay because they hold no GPUs or belong to the node.
 	Staying int `json:"staying"`
 }
 
-// Left are the pods of the plan that are on its node.
+// Left returns the pods of the plan that are on its node.
 func (p Plan) Left() []Pod {
 	var out []Pod
 	for _, unit := range p.Units {
@@ -87,8 +87,8 @@ func (p Plan) Left() []Pod {
 	return out
 }
 
-// Decide says what is to be done about the pods of a node. The snapshot has all pods that live, the budgets, and how many
-// members gangs need. force moves what a person would have to decide about.
+// Decide returns the plan for the pods of a node. The snapshot has all live pods, the budgets, and the sizes of gangs. force moves pods that would
+// require a decision by an administrator.
 func Decide(s *snapshot.Snapshot, node string, force bool) Plan {
 	plan := Plan{Node: node, Units: []Unit{}}
 	seen := map[types.UID]bool{}
@@ -124,7 +124,7 @@ func Decide(s *snapshot.Snapshot, node string, force bool) Plan {
 	return plan
 }
 
-// sorted are pods by namespace and name, so that plans do not change from one to the next.
+// sorted returns pods sorted by namespace and name, so that plans are stable.
 func sorted(pods []corev1.Pod) []*corev1.Pod {
 	out := make([]*corev1.Pod, len(pods))
 	for i := range pods {
@@ -152,8 +152,8 @@ func holdsGPUs(pod *corev1.Pod) bool {
 	return err != nil || !request.IsZero() // one that cannot be read may hold some
 }
 
-// unitOf are the pods that leave with one: itself and, where it is of a gang that cannot work without those that leave the
-// node, all that live of it. They would wait for the lost ones until a timeout, then fail, and pay a retry each.
+// unitOf returns the pods that leave with a pod: itself and, if its gang cannot work without the members on the node, all live members. They would
+// wait for the lost ones until a timeout, then fail, and pay a retry each.
 func unitOf(s *snapshot.Snapshot, pod *corev1.Pod, node string) []*corev1.Pod {
 	of, isMember, known := gangOf(s, pod)
 	if !isMember {
@@ -173,7 +173,7 @@ func unitOf(s *snapshot.Snapshot, pod *corev1.Pod, node string) []*corev1.Pod {
 			stay++
 		}
 	}
-	// Those that have been told to leave took the others along then: who is elsewhere by now has been started again.
+	// If members on the node are terminating, the others were evicted then: members elsewhere have been restarted.
 	begun := slices.ContainsFunc(here, func(member *corev1.Pod) bool { return member.DeletionTimestamp != nil })
 	if begun || known && stay >= of.Least {
 		return here
@@ -181,8 +181,8 @@ func unitOf(s *snapshot.Snapshot, pod *corev1.Pod, node string) []*corev1.Pod {
 	return all
 }
 
-// gangOf is the gang of a pod, and whether it is in one. How many members it needs is not known where its PodGroup is not there, or may not be
-// read: its members are those that name it.
+// gangOf returns the gang of a pod, and whether it is in one. Its size is unknown if its PodGroup is missing or forbidden: then its members are the
+// pods that name it.
 func gangOf(s *snapshot.Snapshot, pod *corev1.Pod) (of gang.Gang, isMember, known bool) {
 	for _, source := range gang.SourcesOf(pod) {
 		if object := s.Objects[refOf(source, pod.Namespace)]; object != nil {
@@ -202,7 +202,7 @@ func refOf(source gang.Source, namespace string) snapshot.ObjectRef {
 	return snapshot.ObjectRef{Resource: source.Resource, Namespace: namespace, Name: source.Name}
 }
 
-// tooFewDisruptions names a budget that does not let all pods of a unit go at once, "" if none.
+// tooFewDisruptions returns a budget that blocks evicting all pods of a unit at once, "" for none.
 func tooFewDisruptions(budgets []policyv1.PodDisruptionBudget, pods []*corev1.Pod) string {
 	for i := range budgets {
 		budget := &budgets[i]

@@ -12,29 +12,29 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Recovered is what giving a node back comes to.
+// Recovered is the result of returning a node to service.
 type Recovered struct {
 	Node string `json:"node"`
-	// Uncordoned and Trusted say that its cordon and the taint suspect were taken away.
+	// Uncordoned and Trusted say that its cordon and the suspect taint were removed.
 	Uncordoned bool `json:"uncordoned"`
 	Trusted    bool `json:"trusted"`
-	// Remains are what keeps pods off all the same, each a sentence.
+	// Remains are the reasons that still keep pods off, each a sentence.
 	Remains []string `json:"remains,omitempty"`
 	// Says are the same in every language.
 	Says []phrase.Text `json:"-"`
 }
 
-// remains notes what keeps pods off all the same.
+// remains adds a reason that still keeps pods off.
 func (r *Recovered) remains(text phrase.Text) {
 	r.Remains, r.Says = append(r.Remains, text.String()), append(r.Says, text)
 }
 
-// NotWellError says why a node is not given back.
+// NotWellError is the reason why a node is not returned to service.
 type NotWellError struct {
 	Node string
 	// Condition is the condition of the node that is not as it must be, and Message what it says.
 	Condition, Message string
-	// Ready says that the node is ready, and something else is wrong: a person may know better.
+	// Ready says that the node is ready and has another problem: an administrator may decide otherwise.
 	Ready bool
 }
 
@@ -52,8 +52,8 @@ func (e *NotWellError) Says() phrase.Text {
 	return out
 }
 
-// Recovery says what is to be taken from a node to give it back, or why it is not well. force trusts a node that is ready
-// though the condition is true that made it suspect.
+// Recovery returns what must be removed from a node to return it to service, or why it is not healthy. force trusts a ready node although the
+// condition that made it suspect is still true.
 func Recovery(node *corev1.Node, force bool) (Recovered, error) {
 	if !fit.IsReady(node) {
 		return Recovered{}, &NotWellError{Node: node.Name, Condition: string(corev1.NodeReady), Message: messageOf(node, string(corev1.NodeReady), corev1.ConditionTrue, false)}
@@ -78,10 +78,10 @@ func Recovery(node *corev1.Node, force bool) (Recovered, error) {
 	return out, nil
 }
 
-// Changes reports whether there is anything to take away.
+// Changes reports whether anything must be removed.
 func (r Recovered) Changes() bool { return r.Uncordoned || r.Trusted }
 
-// patch is a merge patch that gives the node back as it was read, and fails when it has changed since.
+// patch returns a merge patch that returns the node to service. It fails if the node has changed since it was read.
 func (r Recovered) patch(node *corev1.Node) ([]byte, error) {
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
 		return isSuspect(t) || t.Key == corev1.TaintNodeUnschedulable
@@ -100,7 +100,7 @@ func isTrue(node *corev1.Node, condition string) bool {
 	})
 }
 
-// messageOf is what a condition says that has a status, or has it not.
+// messageOf returns the message of a condition that has a status, or has another one, depending on has.
 func messageOf(node *corev1.Node, condition string, status corev1.ConditionStatus, has bool) string {
 	for _, c := range node.Status.Conditions {
 		if string(c.Type) == condition && (c.Status == status) == has {

@@ -1,5 +1,5 @@
-// Package emulation decides which version of Kubernetes the scheduler behaves as: a newer one has features that wait for kinds which
-// an older API server does not serve.
+// Package emulation decides which version of Kubernetes the scheduler emulates: a newer one has features that wait for kinds which an older API
+// server does not serve.
 package emulation
 
 import (
@@ -13,12 +13,12 @@ import (
 	baseversion "k8s.io/component-base/version"
 )
 
-// OwnVersion is the version of Kubernetes that this release is built from.
+// OwnVersion returns the version of Kubernetes that this release is built from.
 func OwnVersion() *version.Version {
 	return version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion)
 }
 
-// By is what decided.
+// By is what determined the version.
 type By string
 
 // What decides.
@@ -34,7 +34,7 @@ type Choice struct {
 	By      By
 }
 
-// TooOldError says that an API server is older than anything that a scheduler can behave as.
+// TooOldError says that an API server is older than anything that a scheduler can emulate.
 type TooOldError struct{ Server, Floor *version.Version }
 
 func (e *TooOldError) Error() string {
@@ -42,7 +42,7 @@ func (e *TooOldError) Error() string {
 		"--emulated-version=%s starts it all the same", e.Server, e.Floor, e.Floor)
 }
 
-// Floor is the oldest version that a scheduler can emulate, as k8s.io/apiserver has it.
+// Floor returns the oldest version that a scheduler can emulate, as in k8s.io/apiserver.
 func Floor(own *version.Version) *version.Version {
 	floor, first := minorOf(own).SubtractMinor(3), version.MajorMinor(1, 31)
 	if floor.LessThan(first) {
@@ -51,8 +51,8 @@ func Floor(own *version.Version) *version.Version {
 	return floor
 }
 
-// Choose returns the version that a scheduler emulates: the one that a flag says, or else the older of its own and the server's. Both of
-// these may be nil, where there is no flag and where the server's version is not known.
+// Choose returns the version that a scheduler emulates: that of a flag, or else the older of its own and the server's. Both flag and server may
+// be nil, without a flag and with an unknown version of the server.
 func Choose(own, server, flag *version.Version) (Choice, error) {
 	own = minorOf(own)
 	switch {
@@ -66,7 +66,7 @@ func Choose(own, server, flag *version.Version) (Choice, error) {
 	return Choice{minorOf(server), ByServer}, nil
 }
 
-// OfServer is the version that an API server behaves as, in whatever words it or who offers it says so. It may emulate an older one itself.
+// OfServer returns the version that an API server, or its provider, reports in any format. The server may emulate an older version itself.
 func OfServer(info *apiversion.Info) (*version.Version, error) {
 	if found := numbersOf(info.EmulationMajor, info.EmulationMinor); found != nil {
 		return found, nil
@@ -80,7 +80,7 @@ func OfServer(info *apiversion.Info) (*version.Version, error) {
 	return nil, errors.New("it says " + strconv.Quote(shortened(info.GitVersion)))
 }
 
-// numbersOf is a version by its two numbers, behind which there may be more, as in "34+"; nil for none.
+// numbersOf returns a version by its two numbers, with an optional suffix as in "34+"; nil for none.
 func numbersOf(major, minor string) *version.Version {
 	found, err := version.ParseGeneric(strings.TrimRight(major, "+") + "." + strings.TrimRight(minor, "+"))
 	if err != nil || found.Major() == 0 {
@@ -89,7 +89,7 @@ func numbersOf(major, minor string) *version.Version {
 	return minorOf(found)
 }
 
-// Flag is the version that --emulated-version has kube's components behave as, nil for none: 1.34 or kube=1.34, among others by commas.
+// Flag returns the version in --emulated-version for kube's components, nil for none: 1.34 or kube=1.34, in a list separated by commas.
 func Flag(value string) *version.Version {
 	for part := range strings.SplitSeq(value, ",") {
 		component, number, named := strings.Cut(part, "=")
@@ -105,7 +105,7 @@ func Flag(value string) *version.Version {
 
 func minorOf(v *version.Version) *version.Version { return version.MajorMinor(v.Major(), v.Minor()) }
 
-// shortened is what is left of a text that may be of any length.
+// shortened truncates a text of any length.
 func shortened(text string) string {
 	const most = 60
 	if len(text) > most {

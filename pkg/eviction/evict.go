@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// API sends an eviction of the pod that it names.
+// API sends an eviction of the pod named in it.
 type API interface {
 	Send(ctx context.Context, eviction *policyv1.Eviction) error
 }
@@ -26,27 +26,27 @@ func (t Typed) Send(ctx context.Context, eviction *policyv1.Eviction) error {
 	return t.Client.Evictions(eviction.Namespace).Evict(ctx, eviction)
 }
 
-// Outcome is what came of an eviction.
+// Outcome is the result of an eviction.
 type Outcome int
 
 // The outcomes.
 const (
-	// Refused evictions have an error that says why: a missing right, an admission webhook, two budgets for one pod. The pod stays.
+	// Refused evictions have an error with the reason: a missing right, an admission webhook, two budgets for one pod. The pod stays.
 	Refused Outcome = iota
 	// Evicted pods leave now.
 	Evicted
-	// Gone pods had ended before, or another pod has their name by now.
+	// Gone pods had ended before, or their name belongs to another pod by now.
 	Gone
 	// OverBudget pods stay for now: a disruption budget allows no more disruptions.
 	OverBudget
-	// Busy says that the API server takes no more requests at the moment. The pod stays for now.
+	// Busy says that the API server currently accepts no more requests. The pod stays for now.
 	Busy
 )
 
 // Leaves reports whether the pod is, or soon will be, gone.
 func (o Outcome) Leaves() bool { return o == Evicted || o == Gone }
 
-// Evict asks for a pod to be evicted, and for no other that has its name by now. It keeps to disruption budgets, and costs a Job no retry. The
+// Evict evicts a pod, but no other pod that has its name by now. It respects disruption budgets, and does not count as a retry of a Job. The
 // error is nil unless the outcome is [Refused], [OverBudget] or [Busy].
 func Evict(ctx context.Context, api API, pod *corev1.Pod) (Outcome, error) {
 	err := api.Send(ctx, &policyv1.Eviction{
@@ -56,7 +56,7 @@ func Evict(ctx context.Context, api API, pod *corev1.Pod) (Outcome, error) {
 	return outcomeOf(err), unlessGone(err)
 }
 
-// outcomeOf reads an answer. 429 is said by a budget and by an API server that is busy; the cause tells them apart.
+// outcomeOf interprets a response. Both a budget and a busy API server return 429; the cause distinguishes them.
 func outcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
@@ -78,5 +78,5 @@ func unlessGone(err error) error {
 	return err
 }
 
-// isGone reads 404, and 409: the precondition names the pod's UID, and nothing else about it.
+// isGone interprets 404, and 409: the precondition names the pod's UID, and nothing else about it.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

@@ -1,8 +1,8 @@
-// Package eviction decides which running pods may be moved, for what, and what the API server's answer to an eviction means. All that moves pods
-// asks it: draining a node, defragmentation, recovery of dead nodes, broken GPUs, spot machines and reservations.
+// Package eviction decides which running pods may be moved, for which purpose, and interprets the API server's response to an eviction.
+// Everything that moves pods uses it: draining a node, defragmentation, recovery of dead nodes, broken GPUs, spot machines and reservations.
 //
-// [HoldOf] is pure. [Evict] is the one call of the Eviction API. Preemption by priority is not a move: it keeps to disruption budgets and
-// minimum run times, and to none of the holds here ([docs/preemption.md]), as a user could make a job that no one may preempt otherwise.
+// [HoldOf] is pure. [Evict] is the only call of the Eviction API. Preemption by priority is not a move: it respects disruption budgets and
+// minimum run times, and none of the holds here ([docs/preemption.md]), because otherwise a user could make a job that can never be preempted.
 //
 // [docs/preemption.md]: ../../docs/preemption.md
 package eviction
@@ -15,7 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Purpose is what a pod is to be moved for.
+// Purpose is why a pod is to be moved.
 type Purpose string
 
 // The purposes. The set is closed.
@@ -28,7 +28,7 @@ const (
 	Drain Purpose = "Drain"
 	// BrokenGPU ends pods that hold GPUs which do not work any more.
 	BrokenGPU Purpose = "BrokenGPU"
-	// SpotMachine empties a machine that its cloud takes back, or that is given back.
+	// SpotMachine empties a machine that its cloud reclaims, or that is returned.
 	SpotMachine Purpose = "SpotMachine"
 	// LostMembers ends members of a gang that cannot go on without others that are lost.
 	LostMembers Purpose = "LostMembers"
@@ -41,7 +41,7 @@ type Hold string
 const (
 	// OfNode pods belong to their node: a DaemonSet, or a file of the node, would start them there again.
 	OfNode Hold = "OfNode"
-	// NoController pods are started again by nothing.
+	// NoController pods are not restarted.
 	NoController Hold = "NoController"
 	// NoMigration pods carry the annotation g8s.host/no-migration.
 	NoMigration Hold = "NoMigration"
@@ -60,8 +60,9 @@ var applies = map[Hold]func(*corev1.Pod) bool{
 	NotSafeToEvict: func(pod *corev1.Pod) bool { return pod.Annotations[safeToEvict] == "false" },
 }
 
-// rules are the holds that count for each purpose, in the order in which they are named. What ends a pod in any case, as its GPU or its machine
-// does, moves it though nothing starts it again; what only improves things for others keeps to all wishes of its author.
+// rules are the holds that apply to each purpose, in the order in which they are reported. What ends a pod in any case, as a broken GPU or a
+// reclaimed machine does, moves it even if it is not restarted; what only improves the situation of other pods respects all wishes of its
+// author.
 var rules = map[Purpose][]Hold{
 	Defragmentation: {OfNode, NoMigration, NoController, NotSafeToEvict},
 	Reservation:     {OfNode, NoMigration, NoController, NotSafeToEvict},
@@ -71,8 +72,8 @@ var rules = map[Purpose][]Hold{
 	LostMembers:     {OfNode, NoMigration},
 }
 
-// HoldOf returns what keeps a pod from being moved for a purpose, "" if nothing does. Disruption budgets are not among it: the API server keeps
-// to them, and [Evict] tells.
+// HoldOf returns what keeps a pod from being moved for a purpose, "" if nothing does. Disruption budgets are not included: the API server
+// enforces them, and [Evict] reports that.
 func HoldOf(pod *corev1.Pod, purpose Purpose) Hold {
 	for _, hold := range rules[purpose] {
 		if applies[hold](pod) {
@@ -82,7 +83,7 @@ func HoldOf(pod *corev1.Pod, purpose Purpose) Hold {
 	return ""
 }
 
-// hasNoController reports whether nothing makes a new pod for one that ends. A Node makes none: only the files there are started again.
+// hasNoController reports whether no controller replaces a pod that ends. A Node does not: only static pods are restarted there.
 func hasNoController(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner == nil || owner.Kind == "Node" && owner.APIVersion == "v1"

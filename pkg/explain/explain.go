@@ -1,9 +1,9 @@
-// Package explain keeps why pods are where they are: for each pod the last attempt to place it, with the reasons by
-// number of nodes, the nearest misses, and for a placed pod the scores of the candidates and the chosen cards.
+// Package explain records why pods are where they are: for each pod the last scheduling attempt, with the reasons by number of nodes, the nearest
+// misses, and for a placed pod the scores of the candidates and the chosen GPUs.
 //
-// A scheduler's message must stay short, and is the same for all pods that fail alike. What is kept here is for the
-// one person who asks about one pod. The values are plain, their JSON keys are a contract; a [Recorder] holds them
-// within bounds. Nothing here knows a scheduler or a network.
+// A scheduler's message must stay short, and is the same for all pods that fail alike. The records are for a user who asks about a specific pod. The
+// values are plain, and their JSON keys are a contract; a [Recorder] bounds their number and size. The package knows neither a scheduler nor a
+// network.
 package explain
 
 import (
@@ -12,17 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Bounds of one attempt. Nodes are many, and what is beyond the first few of each list helps nobody.
+// Limits of one attempt. There are many nodes, and entries beyond the first few of each list are of no use.
 const (
-	// MaxReasons is how many different reasons an attempt keeps, those of the most nodes first.
+	// MaxReasons is the maximum number of different reasons of an attempt, those of the most nodes first.
 	MaxReasons = 32
-	// MaxNearMisses is how many nearest misses an attempt keeps.
+	// MaxNearMisses is the maximum number of near misses of an attempt.
 	MaxNearMisses = 3
-	// MaxCandidates is how many scored candidates an attempt keeps, the best first.
+	// MaxCandidates is the maximum number of scored candidates of an attempt, the best first.
 	MaxCandidates = 5
 )
 
-// Result is how an attempt ended.
+// Result is the outcome of an attempt.
 type Result string
 
 // The results of an attempt.
@@ -33,70 +33,69 @@ const (
 	Placed Result = "Placed"
 )
 
-// Record is what is known of one pod.
+// Record is the record of one pod.
 type Record struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
 	// Job is the name of the gpuctl job that the pod belongs to, "" for none.
 	Job string `json:"job,omitempty"`
-	// Attempts counts how often the scheduler tried, since it started or took over.
+	// Attempts counts the scheduling attempts since this scheduler started or became the leader.
 	Attempts int64 `json:"attempts"`
-	// First is the time of the first of them.
+	// First is the time of the first attempt.
 	First time.Time `json:"first"`
-	// Explained is which of the attempts Last is. It is not the last one of all while the scheduler is too busy to look
-	// into each, and 0 as long as it has looked into none of the result that Last has: then Last has no reasons.
+	// Explained is the number of the attempt in Last. It is less than Attempts if the scheduler was too busy to explain each attempt, and 0 if it has
+	// explained none with the result of Last: then Last has no reasons.
 	Explained int64 `json:"explained"`
-	// Last is the last attempt that was looked into, or the last of all where Explained is 0.
+	// Last is the last explained attempt, or the last of all if Explained is 0.
 	Last Attempt `json:"last"`
 }
 
-// Attempt is one try to place a pod.
+// Attempt is one scheduling attempt of a pod.
 type Attempt struct {
 	Time   time.Time `json:"time"`
 	Result Result    `json:"result"`
-	// Nodes is the number of nodes that the scheduler knew.
+	// Nodes is the number of nodes known to the scheduler.
 	Nodes int `json:"nodes"`
-	// Reasons say why nodes were rejected, those of the most nodes first. A node that several things stand
-	// against counts in each.
+	// Reasons say why nodes were rejected, those of the most nodes first. A node rejected for several reasons counts in each.
 	Reasons []Reason `json:"reasons,omitempty"`
-	// NearMisses are the nodes that came nearest to taking the pod, the nearest first.
+	// NearMisses are the nodes that came closest to fitting the pod, the closest first.
 	NearMisses []NearMiss `json:"nearMisses,omitempty"`
-	// Node is where the pod was placed.
+	// Node is the node of a placed pod.
 	Node string `json:"node,omitempty"`
-	// Feasible is the number of nodes with the GPUs for a placed pod, 0 when only one node was looked at.
+	// Feasible is the number of nodes with enough GPUs for a placed pod, 0 if only one node was checked.
 	Feasible int `json:"feasible,omitempty"`
-	// Candidates are the best of them by score, the best first.
+	// Candidates are the feasible nodes with the best scores, the best first.
 	Candidates []Candidate `json:"candidates,omitempty"`
-	// Devices are the cards of a placed pod, in the form of the annotation g8s.host/gpu-devices.
+	// Devices are the GPUs of a placed pod, in the format of the annotation g8s.host/gpu-devices.
 	Devices string `json:"devices,omitempty"`
-	// DevicesReason says what speaks for these cards.
+	// DevicesReason says why these GPUs were chosen.
 	DevicesReason string `json:"devicesReason,omitempty"`
 }
 
-// Reason is one thing that stands against some nodes.
+// Reason is one reason why nodes were rejected.
 type Reason struct {
 	Text string `json:"text"`
-	// Plugin is the scheduler's plugin that said so, "" when unknown.
+	// Plugin is the scheduler plugin that rejected them, "" if unknown.
 	Plugin string `json:"plugin,omitempty"`
 	Nodes  int    `json:"nodes"`
 }
 
-// NearMiss is a node of the right pool and type, without enough GPUs for the pod at the moment.
+// NearMiss is a node of the right pool and type without enough free GPUs for the pod.
 type NearMiss struct {
 	Node string `json:"node"`
-	// Short is how many GPUs or slots are missing.
+	// Short is the number of missing GPUs or slots.
 	Short int64 `json:"short"`
-	// Detail has the numbers, such as "6 of 8 free, 2 short".
+	// Detail contains the numbers, such as "6 of 8 free, 2 short".
 	Detail string `json:"detail"`
 }
 
-// Candidate is a node that could take a pod, and what it was worth.
+// Candidate is a feasible node with its score.
 type Candidate struct {
 	Node string `json:"node"`
-	// Score is the node's worth to GPUScore, 0–100. Other plugins only decide among equals.
+	// Score is GPUScore's score of the node, 0–100. Other plugins only break ties.
 	Score int64 `json:"score"`
-	// Parts are what the score is the weighted mean of.
+	// Parts are the components of the score, which is their weighted mean.
 	Parts []Part `json:"parts,omitempty"`
 }
 
@@ -108,7 +107,7 @@ type Part struct {
 	Weight int64 `json:"weight"`
 }
 
-// size estimates the memory that an attempt takes, in bytes.
+// size estimates the memory of an attempt in bytes.
 func (a *Attempt) size() int {
 	const attempt, entry = 256, 64
 	size := attempt + len(a.Node) + len(a.Devices) + len(a.DevicesReason)
@@ -124,7 +123,7 @@ func (a *Attempt) size() int {
 	return size
 }
 
-// bounded cuts the lists of an attempt to what is kept. They are sorted already.
+// bounded truncates the lists of an attempt, which must be sorted.
 func (a *Attempt) bounded() {
 	a.Reasons = a.Reasons[:min(len(a.Reasons), MaxReasons)]
 	a.NearMisses = a.NearMisses[:min(len(a.NearMisses), MaxNearMisses)]

@@ -12,27 +12,26 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Limits bound what a recorder holds. What was asked and written least recently goes first.
+// Limits bound the content of a recorder. The least recently used record is evicted first.
 type Limits struct {
 	// Pods is the number of pods.
 	Pods int
-	// Bytes is the memory of all records, as estimated by their texts.
+	// Bytes is the memory of all records, estimated by their texts.
 	Bytes int
 }
 
-// DefaultLimits hold every waiting pod of a large cluster in some megabytes.
+// DefaultLimits suffice for every waiting pod of a large cluster in some megabytes.
 var DefaultLimits = Limits{Pods: 10_000, Bytes: 32 << 20}
 
-// Recorder keeps a record of each of the pods that were tried last. It may be used from many goroutines. A nil
-// Recorder records nothing and knows no pod, at no cost.
+// Recorder keeps a record of each recently attempted pod. It is safe for concurrent use. A nil Recorder records nothing and knows no pod, at no cost.
 type Recorder struct {
 	limits Limits
 
 	mu    sync.Mutex
 	byUID map[types.UID]*list.Element
-	// byName finds the pod that bears a name now; its predecessors of that name are found by UID alone.
+	// byName finds the current pod of a name; its predecessors are found only by UID.
 	byName map[types.NamespacedName]types.UID
-	recent *list.List // of *entry, the one written last in front
+	recent *list.List // of *entry, the most recently written first
 	bytes  int
 }
 
@@ -55,8 +54,8 @@ func NewRecorder(limits Limits) *Recorder {
 	}
 }
 
-// Record takes an attempt to place a pod; it replaces the one before. The attempt's lists belong to the recorder
-// from then on. They are sorted, and cut to the bounds of this package.
+// Record stores an attempt to place a pod; it replaces the previous one. The recorder takes ownership of the attempt's lists, which must be sorted.
+// They are truncated to the limits of this package.
 func (r *Recorder) Record(pod *corev1.Pod, attempt Attempt) {
 	if r == nil {
 		return
@@ -68,8 +67,7 @@ func (r *Recorder) Record(pod *corev1.Pod, attempt Attempt) {
 	record.Explained = record.Attempts
 }
 
-// Count takes an attempt that nobody has looked into. It becomes the last one only where there is none of the same
-// result that somebody has, of which more is known.
+// Count stores an attempt without an explanation. It becomes the last attempt only if there is no explained attempt with the same result.
 func (r *Recorder) Count(pod *corev1.Pod, attempt Attempt) {
 	if r == nil {
 		return
@@ -87,7 +85,7 @@ func (r *Recorder) Count(pod *corev1.Pod, attempt Attempt) {
 	r.record(pod, attempt).Explained = 0
 }
 
-// record counts an attempt and makes it the last one. Who calls it says whether it was looked into.
+// record counts an attempt and makes it the last one. The caller sets Explained.
 func (r *Recorder) record(pod *corev1.Pod, attempt Attempt) *Record {
 	size := attempt.size() + len(pod.Namespace) + len(pod.Name) + len(pod.UID)
 	element, ok := r.byUID[pod.UID]
@@ -105,11 +103,11 @@ func (r *Recorder) record(pod *corev1.Pod, attempt Attempt) *Record {
 	e.size = size
 	r.byName[e.name()] = pod.UID
 	r.recent.MoveToFront(element)
-	r.evict() // never the one in front
+	r.evict() // never evicts the front
 	return &e.record
 }
 
-// evict drops what was written least recently until the limits hold. The newest record stays whatever its size.
+// evict drops the least recently written records until the limits hold. The newest record stays whatever its size.
 func (r *Recorder) evict() {
 	for r.recent.Len() > 1 && (r.recent.Len() > r.limits.Pods || r.bytes > r.limits.Bytes) {
 		r.drop(r.recent.Back())
@@ -137,7 +135,7 @@ func (r *Recorder) Forget(uid types.UID) {
 	}
 }
 
-// Pod returns the record of the pod that bears a name now.
+// Pod returns the record of the current pod of a name.
 func (r *Recorder) Pod(namespace, name string) (Record, bool) {
 	if r == nil {
 		return Record{}, false
@@ -151,7 +149,7 @@ func (r *Recorder) Pod(namespace, name string) (Record, bool) {
 	return element.Value.(*entry).record, true
 }
 
-// Pods returns the records of a namespace, sorted by name: those of one job, or of all pods when job is "".
+// Pods returns the records of a namespace, sorted by name: those of one job, or of all pods if job is "".
 func (r *Recorder) Pods(namespace, job string) []Record {
 	if r == nil {
 		return nil
@@ -171,7 +169,7 @@ func (r *Recorder) Pods(namespace, job string) []Record {
 	return out
 }
 
-// Len returns the number of pods with a record, and the memory that they take by estimate, in bytes.
+// Len returns the number of pods with a record, and their estimated memory in bytes.
 func (r *Recorder) Len() (pods, bytes int) {
 	if r == nil {
 		return 0, 0

@@ -1,5 +1,5 @@
-// Package fair shares what is scarce among callers: places, or bytes. Whoever asks for much waits behind themselves, and
-// not in front of others: those who wait are served in turn, one of each caller.
+// Package fair shares scarce resources, such as slots or bytes, among callers. A caller that asks for much waits behind its own requests and not in
+// front of others: waiting callers are served round-robin.
 package fair
 
 import (
@@ -12,33 +12,33 @@ import (
 
 // Limits of a [Gate].
 type Limits struct {
-	// Total is how much may be held at once, and Each how much of it by one caller.
+	// Total bounds what is held at once, and Each the part of one caller.
 	Total, Each int
-	// Waiting is how many may wait of one caller.
+	// Waiting bounds the waiting requests of one caller.
 	Waiting int
-	// Patience is how long one may hold what others wait for, if it can be taken back.
+	// Patience is how long a caller may hold reclaimable capacity that others wait for.
 	Patience time.Duration
 }
 
-// FullError says that a caller has as many waiting as may wait.
+// FullError means that a caller has reached its limit of waiting requests.
 type FullError struct{ Waiting int }
 
 func (e *FullError) Error() string {
 	return fmt.Sprintf("%d requests of yours wait already", e.Waiting)
 }
 
-// Gate lets in as many as its limits allow.
+// Gate admits requests within its limits.
 type Gate struct {
 	limits Limits
 
 	mu      sync.Mutex
 	held    int
 	callers map[string]*caller
-	// turns are the callers of whom somebody waits, who is served next the first.
+	// turns are the callers with waiting requests, the next one first.
 	turns []*caller
-	// holders are those from whom it can be taken back, who has held longest the first.
+	// holders are the reclaimable holders, the longest first.
 	holders []*ticket
-	// again looks for one of them when the first has held long enough; nil while nobody waits for that.
+	// again fires when the first holder has held long enough; nil while nothing waits for that.
 	again *time.Timer
 }
 
@@ -48,29 +48,28 @@ type caller struct {
 	waiting []*ticket
 }
 
-// ticket is one who waits.
+// ticket is a waiting request.
 type ticket struct {
 	size int
 	// admitted is closed when the size is held.
 	admitted chan struct{}
 	own      *caller
-	// takeBack ends what it is held for; nil if nothing does.
+	// takeBack ends the use of the capacity; nil if it cannot be reclaimed.
 	takeBack func()
 	since    time.Time
 }
 
-// New returns a Gate through which nobody has gone.
+// New returns a Gate with nothing held.
 func New(limits Limits) *Gate { return &Gate{limits: limits, callers: map[string]*caller{}} }
 
-// Enter waits until a caller holds so much more, up to as much as one may hold, and returns what gives it back, which
-// may be called more than once. It returns a [FullError] when too many of the caller wait, and ctx's error when it ends.
+// Enter waits until a caller holds size more, capped at the caller's limit, and returns the release function, which may be called more than once. It
+// returns a [FullError] when too many of the caller's requests wait, and ctx's error when it ends.
 func (g *Gate) Enter(ctx context.Context, who string, size int) (leave func(), err error) {
 	return g.EnterUntil(ctx, who, size, nil)
 }
 
-// EnterUntil is Enter for what can be taken back: when others wait for room, takeBack is called, in a goroutine of its own,
-// for what has been held for [Limits.Patience], that of who holds most first, and then the oldest. It is held until it is
-// given back.
+// EnterUntil is Enter for reclaimable capacity: when others wait, takeBack is called in its own goroutine after the capacity has been held for
+// [Limits.ReclaimAfter], first for the caller that holds most, then for the oldest. The capacity remains held until it is released.
 func (g *Gate) EnterUntil(ctx context.Context, who string, size int, takeBack func()) (leave func(), err error) {
 	size = max(1, min(size, g.limits.Each, g.limits.Total))
 	own, mine, err := g.wait(who, size, takeBack)
@@ -114,8 +113,8 @@ func (g *Gate) wait(who string, size int, takeBack func()) (*caller, *ticket, er
 	return own, mine, nil
 }
 
-// admit lets in who may, in turn. One who waits for room that others hold is not overtaken, or they might wait forever;
-// one who waits for what they hold themselves keeps nobody back.
+// admit admits waiting requests in turn. A request that waits for capacity held by others is not overtaken, or it might wait forever; one that waits
+// for its own caller's capacity blocks no others.
 func (g *Gate) admit() {
 	for i := 0; i < len(g.turns); {
 		next := g.turns[i]
@@ -143,8 +142,8 @@ func (g *Gate) admit() {
 	}
 }
 
-// reclaim takes back what has been held long enough, now or when it has. Whoever takes what is theirs in time loses
-// nothing; whoever does not must not keep others out, under however many names.
+// reclaim reclaims capacity that has been held long enough, now or once it has. A caller that finishes in time loses nothing; one that does not must
+// not block others, under however many names.
 func (g *Gate) reclaim() {
 	if len(g.holders) == 0 || g.again != nil {
 		return
@@ -177,7 +176,7 @@ func (g *Gate) leave(own *caller, mine *ticket) {
 	g.admit()
 }
 
-// giveUp takes back a ticket, or what it got at the same moment.
+// giveUp withdraws a ticket, or releases what it got at the same moment.
 func (g *Gate) giveUp(own *caller, mine *ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -196,7 +195,7 @@ func (g *Gate) giveBack(own *caller, mine *ticket) {
 	g.holders = slices.DeleteFunc(g.holders, func(t *ticket) bool { return t == mine })
 }
 
-// forget drops a caller who waits for nothing from the turns, and one who holds nothing either altogether.
+// forget removes a caller without waiting requests from the turns, and one that also holds nothing altogether.
 func (g *Gate) forget(own *caller) {
 	if len(own.waiting) > 0 {
 		return

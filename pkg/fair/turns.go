@@ -2,23 +2,23 @@ package fair
 
 import "time"
 
-// Turns share the time of one worker among callers, as start-time fair queueing does: who has used less of it goes first. A caller that
-// has asked for nothing for a while begins where those stand that are served: it has saved up no turns, and owes none for what it
-// used while nobody else waited. The zero value has seen nobody.
+// Turns shares the time of one worker among callers by start-time fair queueing: the caller that has used less goes first. A caller that was idle for
+// a while starts at the level of those being served: it has no credit, and no debt for what it used while no other caller waited. The zero value is
+// ready.
 type Turns struct {
-	// used is how much callers have used, of those that have used more than floor.
+	// used is what callers have used, for those above floor.
 	used  map[string]time.Duration
 	floor time.Duration
 }
 
-// slack is by how much one caller may be ahead of another and still count as its equal: less than anybody notices, and enough for some
-// cheap pieces of work, which are done in the order in which they came.
+// slack is the lead by which one caller still counts as equal to another: too short to notice, and enough for some cheap pieces of work in the order
+// of their arrival.
 const slack = 5 * time.Millisecond
 
-// mostCallers is of how many it is remembered what they owe. Beyond that all is forgotten once: names are made up faster than debts are paid.
+// mostCallers bounds the remembered callers. Beyond it everything is reset once: names are invented faster than debts are paid.
 const mostCallers = 10_000
 
-// Charge notes that a piece of work of a caller took so long.
+// Charge adds the cost of a caller's piece of work.
 func (t *Turns) Charge(caller string, cost time.Duration) {
 	if t.used == nil || len(t.used) >= mostCallers {
 		t.used = map[string]time.Duration{}
@@ -26,7 +26,7 @@ func (t *Turns) Charge(caller string, cost time.Duration) {
 	t.used[caller] = t.of(caller) + max(cost, 0)
 }
 
-// Next are those of some callers that wait of whom one is to be served.
+// Next returns those of the waiting callers that may be served next.
 func (t *Turns) Next(waiting []string) []string {
 	if len(waiting) == 0 {
 		return nil

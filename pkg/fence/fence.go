@@ -1,10 +1,9 @@
-// Package fence makes one leader the only scheduler that can bind pods.
+// Package fence ensures that only one leader can bind pods.
 //
-// client-go's leader election alone does not: a leader that stood still past its lease, stopped or starved, wakes up
-// and goes on where it was, while another leads. Here every binding carries the epoch it was decided in, "<lease
-// holder>/<lease transitions>", and manifests/policy lets the API server refuse those of another epoch than the Lease
-// has. And a new leader waits before its first decision, until what its predecessor could still bind has been stored
-// and seen. docs/failover.md tells the whole.
+// client-go's leader election alone does not: a leader that was stopped or starved beyond its lease resumes where it was, while another leads.
+// Here every binding carries the epoch it was decided in, "<lease holder>/<lease transitions>", and manifests/policy makes the API server refuse
+// those of another epoch than the Lease has. In addition a new leader waits before its first decision, until what its predecessor could still
+// bind has been stored and seen. docs/failover.md has the details.
 package fence
 
 import (
@@ -25,8 +24,8 @@ import (
 // before that are stored; and until our informers have seen those bindings.
 const Pause = time.Second
 
-// errLedBefore ends a process that would lead again. What it decided in its first leadership must never be bound in
-// a second one, and a process that starts afresh has decided nothing.
+// errLedBefore ends a process that would lead again. Decisions of its first leadership must never be bound in a second one, and a new process
+// has made no decisions.
 var errLedBefore = errors.New("this process has led before and lost the lease: it must end, a new one may lead")
 
 // Fence knows the epoch in which this process leads. It is safe for concurrent use.
@@ -36,9 +35,9 @@ type Fence struct {
 	epoch atomic.Pointer[string]
 }
 
-// New returns a fence of a process that does not lead. clock measures [Pause]. lost is called, once, when this process
-// has led and finds that it leads no more. It should stop deciding at once: the election itself would try for
-// renewDeadline to get the lease back, and what is decided meanwhile is refused.
+// New returns a fence of a process that does not lead. clock measures [Pause]. lost is called, once, when this process has led and finds that it
+// no longer leads. It should stop deciding at once: the election itself would try for renewDeadline to get the lease back, and decisions made in
+// the meantime are refused.
 func New(clock clock.Clock, lost func()) *Fence {
 	return &Fence{clock: clock, lost: sync.OnceFunc(lost)}
 }
@@ -53,17 +52,15 @@ func (f *Fence) Epoch() (epoch string, ok bool) {
 	return "", false
 }
 
-// Protect makes an election tell the fence of its outcome, wait [Pause] before its winner starts, and release the
-// lease when the process is told to end. Call it before the election starts. It is an error if the lease could run
-// out during the pause.
+// Protect connects an election to the fence: the winner waits [Pause] before it starts, and the lease is released when the process is told to
+// end. Call it before the election starts. It is an error if the lease could expire during the pause.
 //
-// takeover is how long those who stand by wait for a sign of the leader, in whole seconds; 0 and all that is longer than the
-// election's LeaseDuration are as long as that. It may be much
-// shorter than RenewDeadline, for which a leader tries to renew: that two believe to lead does no harm here, as the API
-// server lets one bind. So a crash costs as little as takeover, and an API server that does not answer for longer than that
-// still deposes nobody: time in which those who stand by get no answer does not count either, up to two times. On an API
-// server that takes longer than two thirds of takeover for an answer, and up to half of RenewDeadline, which is also how
-// long kube-scheduler's client waits, taking over takes some answers more.
+// takeover is how long standby processes wait for a sign of the leader, in whole seconds; 0 and values above the election's LeaseDuration stand
+// for LeaseDuration. It may be much shorter than RenewDeadline, for which a leader tries to renew: two processes that believe to lead do no harm
+// here, as the API server lets only one bind. So a crash costs as little as takeover, and an API server that does not respond for longer than
+// that still deposes no leader: time in which standby processes get no response does not count either, up to two times. On an API server that
+// takes longer than two thirds of takeover for a response, and up to half of RenewDeadline, which is also the timeout of kube-scheduler's
+// client, taking over takes some responses more.
 func (f *Fence) Protect(election *leaderelection.LeaderElectionConfig, takeover time.Duration) error {
 	if takeover == 0 || takeover > election.LeaseDuration {
 		takeover = election.LeaseDuration
@@ -80,8 +77,8 @@ func (f *Fence) Protect(election *leaderelection.LeaderElectionConfig, takeover 
 	return nil
 }
 
-// epochOf names the leadership that a record stands for. Each takeover increments the transitions, and the identity
-// is new with each process, so no epoch comes twice, even if the Lease is deleted and its count starts again.
+// epochOf returns the epoch of a record. Each takeover increments the transitions, and each process has a new identity, so no epoch is repeated,
+// even if the Lease is deleted and its count starts over.
 func epochOf(record *resourcelock.LeaderElectionRecord) string {
 	return record.HolderIdentity + "/" + strconv.Itoa(record.LeaderTransitions)
 }

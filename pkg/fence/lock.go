@@ -11,33 +11,32 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the election's lock. It sees each write of the Lease before the election does.
+// lock is the election's lock. It handles each write of the Lease before the election does.
 type lock struct {
 	resourcelock.Interface
 	fence *Fence
-	// takeover is how long others wait for a sign of the leader.
+	// takeover is how long standby processes wait for a sign of the leader.
 	takeover time.Duration
-	// holder is who had the lease when it was read or written last. What is written next replaces that state.
+	// holder is the holder of the lease when it was last read or written. The next write replaces that state.
 	holder string
-	// longest is how long a request may take at most.
+	// longest is the maximum duration of a request.
 	longest time.Duration
-	// within is how long the next request may take, 0 for patience.
+	// within is the timeout of the next request, 0 for requestTimeout.
 	within time.Duration
-	// read is when the lease was read last, and seen what it was. silences is how often, since it was that first, there was
-	// no answer for too long.
+	// read is when the lease was last read, and seen its content. silences is how often, since that content first appeared, there was no
+	// response for too long.
 	read     time.Time
 	seen     []byte
 	silences int
 }
 
-// patience is how long a request may take on an API server that answers quickly, and how long none need be answered before
-// those who stand by begin to wait again. It leaves a leader that has heard nothing for so long the time for another try
-// before others take over.
+// patience is the timeout of a request to an API server that responds quickly, and how long a silence may last before standby processes restart
+// their wait. It leaves a leader without a response enough time for another try before a standby takes over.
 func (l *lock) patience() time.Duration { return l.takeover * 2 / 3 }
 
-// mostSilences is how often those who stand by begin to wait again for the same state of the lease. A leader that has not
-// renewed it between so many silences is dead, or can write as little as if it were: on an API server that takes longer
-// than patience for each answer there is such a silence before each, and nobody would ever take over.
+// mostSilences is how often standby processes restart their wait for the same state of the lease. A leader that has not renewed it between so
+// many silences is dead, or equally unable to write: on an API server that takes longer than requestTimeout for each response there is such a silence
+// before each, and no process would ever take over.
 const mostSilences = 2
 
 var errNotOurs = errors.New("another process has the lease: it is not ours to release")
@@ -60,9 +59,8 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return record, raw, err
 }
 
-// asSeen returns a record as the election is to see it. An election takes a record that has not changed for too long for
-// that of a dead leader. After a silence of the API server the leader could not have changed it: then it is another one,
-// but not forever.
+// asSeen returns a record for the election. An election treats a record that has not changed for too long as that of a dead leader. During a
+// silence of the API server the leader could not have changed it, so afterwards it counts as a new record, but not indefinitely.
 func (l *lock) asSeen(raw []byte) []byte {
 	now := l.fence.clock.Now()
 	switch {
@@ -97,7 +95,7 @@ func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRec
 		l.fence.lost()
 		return fmt.Errorf("taking the lease as %s after %s: %w", epoch, held, errLedBefore)
 	}
-	// Those who stand by go by what the record says.
+	// Standby processes use the duration in the record.
 	record.LeaseDurationSeconds = min(record.LeaseDurationSeconds, int(l.takeover/time.Second))
 	if err := l.timed(ctx, func(ctx context.Context) error { return write(ctx, *record) }); err != nil {
 		return err
@@ -111,9 +109,9 @@ func (l *lock) write(ctx context.Context, record *resourcelock.LeaderElectionRec
 	return nil
 }
 
-// timed bounds a request. An API server that is slow gets twice as long as its last answer took; who stands by, and so has
-// nobody waiting for a request, finds out how slow it is by waiting twice as long after each that was not answered. A
-// leader gives up early instead, to have the time for another try.
+// timed bounds a request. A slow API server gets twice as long as its last response took. A standby, which has no one waiting for a request,
+// measures how slow it is by doubling the timeout after each request without a response. A leader gives up early instead, to have time for
+// another try.
 func (l *lock) timed(ctx context.Context, request func(context.Context) error) error {
 	limit := max(l.within, l.patience())
 	bounded, cancel := context.WithTimeout(ctx, limit)
@@ -134,8 +132,8 @@ func (l *lock) leads() bool {
 	return leads
 }
 
-// release empties the lease. The election reads the lease first, but decides by what it remembers whether it leads: a
-// leader that stood still, or whose last requests failed, would take the lease away from its successor.
+// release releases the lease. The election reads the lease first, but decides by its own memory whether it leads: a leader that was stopped, or
+// whose last requests failed, would take the lease away from its successor.
 func (l *lock) release(ctx context.Context, record *resourcelock.LeaderElectionRecord, write writeFunc) error {
 	if l.holder != l.Identity() {
 		return errNotOurs
@@ -143,8 +141,8 @@ func (l *lock) release(ctx context.Context, record *resourcelock.LeaderElectionR
 	return l.timed(ctx, func(ctx context.Context) error { return write(ctx, *record) })
 }
 
-// pause lets [Pause] go by. The election is told of its success only then, so that nothing is decided before. When the
-// process is told to end in between there is still no error: only an election that succeeded releases its lease.
+// pause waits for [Pause]. The election learns of its success only after that, so nothing is decided before. If the process is told to end in
+// between, there is still no error: only a successful election releases its lease.
 func (f *Fence) pause(ctx context.Context) {
 	select {
 	case <-f.clock.After(Pause):

@@ -5,20 +5,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// FreeCards returns how many healthy cards no pod holds anything of.
+// FreeCards returns how many healthy GPUs no pod holds anything of.
 func (n *Node) FreeCards() int {
 	unknown := n.used.Unknown()
 	return max(0, n.allocator.Free(&n.used).Len()-int(unknown.Whole+unknown.Shared))
 }
 
-// FreeGPUs returns how many whole GPUs a new pod could get: healthy cards that no pod holds anything of, and no more
-// than the node offers beyond what pods ask. Whether the node takes new pods is not looked at.
+// FreeGPUs returns how many whole GPUs a new pod could get: healthy GPUs that no pod holds anything of, and no more than the node offers beyond
+// pod requests. It does not check whether the node accepts new pods.
 func (n *Node) FreeGPUs() int64 {
 	left := n.Free[names.ResourceGPU]
 	return max(0, min(left.Value(), int64(n.FreeCards())))
 }
 
-// FreeSlots returns how many slots on shared GPUs a new pod could get. Slots of cards that are not healthy are none.
+// FreeSlots returns how many slots on shared GPUs a new pod could get, without slots of unhealthy GPUs.
 func (n *Node) FreeSlots() int64 {
 	cards := n.cards()
 	if cards == 0 {
@@ -28,22 +28,21 @@ func (n *Node) FreeSlots() int64 {
 	return max(0, left.Value()-all.Value()/cards*n.UnhealthyCards())
 }
 
-// Slot returns what each of the node's cards is, where its GPUs are offered in parts.
+// Slot returns the part of a GPU that each of the node's GPUs represents, if they are offered in parts.
 func (n *Node) Slot() gpu.Slot { return n.allocator.Inventory().Slot }
 
-// UnhealthyCards returns how many cards are not given out because they are not healthy, no matter who holds them.
+// UnhealthyCards returns how many GPUs are not allocatable because they are unhealthy, whichever pods hold them.
 func (n *Node) UnhealthyCards() int64 {
 	return n.cards() - int64(n.allocator.Healthy().Len())
 }
 
-// InMIGMode reports whether the node tells of cards in MIG mode.
+// InMIGMode reports whether the node has GPUs in MIG mode.
 func (n *Node) InMIGMode() bool { return len(n.allocator.Inventory().Sliced) > 0 }
 
-// CardMemory returns the memory in MiB of the largest card, 0 where nothing tells. Of a node that offers no cards it is
-// what the labels promise.
+// CardMemory returns the memory in MiB of the largest GPU, 0 if unknown. For a node without known GPUs it comes from the labels.
 func (n *Node) CardMemory() int64 {
 	if n.cards() == 0 {
-		labelled, _ := gpu.LabelledMemory(n.Object) // a label that cannot be read tells nothing
+		labelled, _ := gpu.LabelledMemory(n.Object) // a malformed label counts as unknown
 		return labelled
 	}
 	most := int64(0)
@@ -53,7 +52,7 @@ func (n *Node) CardMemory() int64 {
 	return most
 }
 
-// ShareableMemory returns the most memory in MiB that shares can hold of one card, 0 where nothing tells.
+// ShareableMemory returns the maximum memory in MiB that shares can hold of one GPU, 0 if unknown.
 func (n *Node) ShareableMemory() int64 {
 	if n.cards() == 0 {
 		card := gpu.Card{MemoryMiB: n.CardMemory()}

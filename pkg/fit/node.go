@@ -1,9 +1,8 @@
-// Package fit tells what keeps a pod from a node: taints, affinity to nodes, cards, and what Kubernetes counts. It
-// finds everything that is in the way where the scheduler stops at the first, and it decides about cards with the
-// allocator that the scheduler uses.
+// Package fit determines what keeps a pod from a node: taints, node affinity, GPUs, and the resources that Kubernetes counts. It finds all
+// obstacles, where the scheduler stops at the first, and it decides about GPUs with the scheduler's allocator.
 //
-// It is for those who ask beside the scheduler, to explain or to plan. What a node alone cannot show is left out:
-// volumes, affinity between pods, spreading, host ports and device claims.
+// It is for tools beside the scheduler, to explain or to plan. What a node alone cannot show is left out: volumes, affinity between pods,
+// spreading, host ports and device claims.
 package fit
 
 import (
@@ -17,7 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Node is a node with the pods on it. Pods may be taken away and put there, to see what would be.
+// Node is a node with the pods on it. Pods may be removed and added, to evaluate alternatives.
 type Node struct {
 	Object *corev1.Node
 	// Free is what the pods leave of each resource. Below zero is possible.
@@ -28,7 +27,7 @@ type Node struct {
 	pods      map[types.NamespacedName]placed
 }
 
-// placed is a pod on a node, and what it holds of the cards and of the MIG slices.
+// placed is a pod on a node, and its GPUs and MIG slices.
 type placed struct {
 	pod     *corev1.Pod
 	asks    corev1.ResourceList
@@ -36,12 +35,12 @@ type placed struct {
 	slices  *gpu.SliceHolding // nil for none, and on a node that names no slices
 }
 
-// NewNode returns a node with the pods that are on it. Pods whose cards are not known are counted as holding any. Nodes
-// that are linked alike share what is computed of that, which is megabytes for 16 cards, through topologies.
+// NewNode returns a node with its pods. Pods with unknown GPUs count as holding unspecified ones. Nodes with the same links share the computed
+// topology, which is megabytes for 16 GPUs, through topologies.
 func NewNode(object *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies) *Node {
 	n := &Node{Object: object, Free: corev1.ResourceList{}, pods: map[types.NamespacedName]placed{}}
 	maps.Copy(n.Free, object.Status.Allocatable)         // a node that has just registered has none
-	n.allocator, _ = gpu.AllocatorOf(object, topologies) // the error tells what was ignored, and the rest holds
+	n.allocator, _ = gpu.AllocatorOf(object, topologies) // the error names the ignored part, and the rest is valid
 	reported := sync.OnceValue(func() []gpu.Slice { return gpu.SlicesOf(object) })
 	for _, pod := range pods {
 		holding, _ := n.allocator.HoldingOf(pod) // counted pessimistically when its annotation is wrong
@@ -53,11 +52,10 @@ func NewNode(object *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 // Pods returns the number of pods on the node.
 func (n *Node) Pods() int { return len(n.pods) }
 
-// Holding returns what a pod holds of the node's cards; nothing, if it is not there.
+// Holding returns what a pod holds of the node's GPUs; nothing if it is not there.
 func (n *Node) Holding(pod *corev1.Pod) gpu.Holding { return n.pods[keyOf(pod)].holding }
 
-// Place puts a pod on the node, on the cards that the scheduler would choose. It returns false and changes nothing
-// when something is in the way.
+// Place adds a pod to the node, on the GPUs that the scheduler would choose. It returns false and changes nothing if there is an obstacle.
 func (n *Node) Place(r *Request) bool {
 	if obstacles, _ := r.Obstacles(n); len(obstacles) > 0 {
 		return false
@@ -94,7 +92,7 @@ func (n *Node) chooseSlices(demand *gpu.Demand) (*gpu.SliceHolding, bool) {
 	return allocation.Holding, reason.IsZero()
 }
 
-// Remove takes a pod away, and returns what puts it back on the cards it had. Where the pod is not, both do nothing.
+// Remove removes a pod, and returns a function that restores it with its GPUs. If the pod is not there, both do nothing.
 func (n *Node) Remove(pod *corev1.Pod) (undo func()) {
 	there, ok := n.pods[keyOf(pod)]
 	if !ok || n.used.Remove(&there.holding) != nil {
@@ -119,7 +117,7 @@ func keyOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// count gives back what a pod asks, or with sign -1 takes it.
+// count releases a pod's requests, or takes them with sign -1.
 func (n *Node) count(asks corev1.ResourceList, sign int) {
 	for name, quantity := range asks {
 		left := n.Free[name]

@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
-// IsReady reports whether a node is up: its kubelet says so, and Kubernetes has not found it to be lost. The one is true
-// before the other when a node goes, and when it comes back.
+// IsReady reports whether a node is up: its kubelet reports it, and Kubernetes does not consider it lost. Either changes before the other when a
+// node goes down, and when it comes back.
 func IsReady(node *corev1.Node) bool {
 	says := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -20,8 +20,8 @@ func IsReady(node *corev1.Node) bool {
 	return says && !slices.ContainsFunc(node.Spec.Taints, isOfNotReady)
 }
 
-// IsOpen reports whether a node takes new pods: it is ready, not cordoned, and no controller of ours keeps them off. Other
-// taints are not looked at, as some tolerate them.
+// IsOpen reports whether a node accepts new pods: it is ready, not cordoned, and not closed by one of our controllers. Other taints are ignored,
+// because some pods tolerate them.
 func IsOpen(node *corev1.Node) bool {
 	return IsReady(node) && !node.Spec.Unschedulable && !nodestate.Closed(node)
 }
@@ -30,9 +30,9 @@ func isOfNotReady(taint corev1.Taint) bool {
 	return taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
 }
 
-// ClosedTo tells what keeps pods with these tolerations from a node, whatever is free on it: it is cordoned, not ready or
-// has a taint. A node that is not ready counts as if it had the taint, which Kubernetes writes a moment later. One that has not
-// been ready yet, as its machine starts, is kept off.
+// ClosedTo returns what keeps pods with these tolerations from a node, whatever is free on it: it is cordoned, not ready or has a taint. A node
+// that is not ready counts as tainted, because Kubernetes adds the taint a moment later. A node that has not been ready yet, as its machine
+// starts, is kept off.
 func ClosedTo(node *corev1.Node, tolerations []corev1.Toleration) (Obstacle, bool) {
 	var taints []corev1.Taint
 	if node.Spec.Unschedulable {
@@ -59,7 +59,7 @@ func ClosedTo(node *corev1.Node, tolerations []corev1.Toleration) (Obstacle, boo
 	return Obstacle{Kind: Tainted, What: taint.ToString()}, true
 }
 
-// Opened is a node as it would be if it took all pods.
+// Opened returns a node as it would be if it accepted all pods.
 func Opened(node *corev1.Node) *corev1.Node {
 	out := node.DeepCopy()
 	out.Spec.Unschedulable, out.Spec.Taints = false, nil

@@ -14,15 +14,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// Kind is what is in the way. The set is closed.
+// Kind is the kind of an obstacle. The set is closed.
 type Kind string
 
-// What can be in the way of a pod on a node of its pool and type.
+// Obstacles for a pod on a node of its pool and type.
 const (
 	Cordoned Kind = "Cordoned"
 	NotReady Kind = "NotReady"
 	Tainted  Kind = "Tainted"
-	// KeptOff is what a controller of ours does to a node, and nothing that a pod could tolerate.
+	// KeptOff is set by one of our controllers, and cannot be tolerated.
 	KeptOff Kind = "KeptOff"
 	// Reserved is a node that a GPUReservation keeps from the pod.
 	Reserved     Kind = "Reserved"
@@ -39,11 +39,11 @@ const (
 // Obstacle is one thing that keeps a pod from a node.
 type Obstacle struct {
 	Kind Kind
-	// What tells obstacles of one kind apart: the taint, the reservation, or the name of the resource.
+	// What distinguishes obstacles of one kind: the taint, the reservation, or the name of the resource.
 	What string
 }
 
-// Request is what a pod asks of a node.
+// Request is what a pod requires of a node.
 type Request struct {
 	Pod    *corev1.Pod
 	Demand gpu.Demand
@@ -51,16 +51,16 @@ type Request struct {
 	// Pool is where the pod belongs, "" for no pool.
 	Pool string
 
-	// Resources is what Kubernetes counts of it.
+	// Resources are the requests that Kubernetes counts.
 	Resources corev1.ResourceList
 
-	// Closed are the nodes that are kept from the pod. Who asks sets it; nil is none.
+	// Closed are the nodes that are reserved from the pod, set by the caller; nil is none.
 	Closed *reservation.Closed
 
 	affinity nodeaffinity.RequiredNodeAffinity
 }
 
-// RequestOf reads what a pod asks. The error says which container or annotation cannot be read.
+// RequestOf parses the requirements of a pod. The error names the malformed container or annotation.
 func RequestOf(pod *corev1.Pod) (*Request, error) {
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
@@ -77,12 +77,12 @@ func RequestOf(pod *corev1.Pod) (*Request, error) {
 	}, nil
 }
 
-// Alikeness is equal for pods that fit on the same nodes.
+// Alikeness returns an equal key for pods that fit on the same nodes.
 func (r *Request) Alikeness() string {
 	spec := &r.Pod.Spec
 	text, err := json.Marshal([]any{&r.Demand, &r.Types, r.Pool, r.Resources, spec.NodeSelector, spec.Affinity, spec.Tolerations})
 	if err != nil {
-		return string(r.Pod.UID) + r.Pod.Namespace + "/" + r.Pod.Name // alike to itself alone
+		return string(r.Pod.UID) + r.Pod.Namespace + "/" + r.Pod.Name // unique
 	}
 	return string(text)
 }
@@ -92,14 +92,14 @@ func (r *Request) InScope(node *corev1.Node) bool {
 	return (r.Pool == "" || gpu.PoolOf(node) == r.Pool) && r.Types.Match(node)
 }
 
-// Selects reports whether a node has the labels that the pod's node selector and node affinity ask for.
+// Selects reports whether a node has the labels that the pod's node selector and node affinity require.
 func (r *Request) Selects(node *corev1.Node) bool {
 	ok, err := r.affinity.Match(node)
 	return ok && err == nil
 }
 
-// Obstacles returns all that keeps the pod from a node, and why its cards do not serve the pod; that reason is zero
-// when they do. Pool and type are not looked at: see [Request.InScope].
+// Obstacles returns everything that keeps the pod from a node, and why its GPUs do not serve the pod; that reason is zero if they do. Pool and
+// type are not checked: see [Request.InScope].
 func (r *Request) Obstacles(n *Node) (obstacles []Obstacle, cards gpu.Reason) {
 	if obstacle, ok := ClosedTo(n.Object, r.Pod.Spec.Tolerations); ok {
 		obstacles = append(obstacles, obstacle)
@@ -128,8 +128,8 @@ func (r *Request) cards(n *Node) gpu.Reason {
 	return r.brokenSlices(n)
 }
 
-// shortages compares what Kubernetes counts. Where it counts GPUs that the cards seem to have, the device plugin has
-// just lost some: then cards is set. Slices of which cards says why there are too few are not found again.
+// shortages compares the resources that Kubernetes counts. If it counts fewer GPUs than the inventory has, the device plugin has just lost some:
+// then cards is set. Slices whose shortage cards already reports are not reported again.
 func (r *Request) shortages(n *Node, cards *gpu.Reason) []Obstacle {
 	var obstacles []Obstacle
 	for name, asked := range r.Resources {

@@ -10,9 +10,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// FreeOf returns how much of a resource the pods leave to a new one; below zero is possible. Of MIG slices, where the node names them,
-// it is no more than the scheduler can give out: Kubernetes counts what kubelet offers, and that are for some seconds slices of a card
-// that has broken.
+// FreeOf returns how much of a resource remains for a new pod; it may be below zero. For MIG slices that the node lists, it is no more than the
+// scheduler can allocate: Kubernetes counts what the kubelet offers, which for some seconds includes slices of a broken GPU.
 func (n *Node) FreeOf(name corev1.ResourceName) resource.Quantity {
 	left := n.Free[name]
 	if profile, ok := strings.CutPrefix(string(name), names.ResourceMIGPrefix); ok && n.namesSlices() {
@@ -26,17 +25,17 @@ func (n *Node) FreeOf(name corev1.ResourceName) resource.Quantity {
 // FreeSlices returns how many MIG slices of a profile a new pod could get.
 func (n *Node) FreeSlices(profile string) int64 {
 	left := n.FreeOf(names.ResourceMIGPrefix + corev1.ResourceName(profile))
-	if left.Sign() <= 0 { // far below zero, where pods ask for all there could be, a number wraps
+	if left.Sign() <= 0 { // far below zero, with extreme requests, the number wraps
 		return 0
 	}
 	return left.Value()
 }
 
-// namesSlices reports whether the node tells which MIG slices it has. Where it does not, Kubernetes counts them alone.
+// namesSlices reports whether the node lists its MIG slices. If it does not, only Kubernetes counts them.
 func (n *Node) namesSlices() bool { return n.allocator.Sliced() }
 
-// slicesUsed is what the pods hold of the node's MIG slices. It is counted anew each time: two pods may claim one slice, so that none
-// could be taken off again.
+// slicesUsed returns the usage of the node's MIG slices. It is counted each time: two pods may claim one slice, so a slice could not be
+// subtracted again.
 func (n *Node) slicesUsed() *gpu.SlicesUsed {
 	var used gpu.SlicesUsed
 	for _, there := range n.pods {
@@ -45,8 +44,8 @@ func (n *Node) slicesUsed() *gpu.SlicesUsed {
 	return &used
 }
 
-// brokenSlices tells that the node has as many MIG slices as are asked for, and too few of them on healthy cards. Too few at all, or too
-// few free, are what [Request.shortages] finds.
+// brokenSlices reports that the node has as many MIG slices as requested, but too few of them on healthy GPUs. [Request.shortages] detects too
+// few in total, or too few free ones.
 func (r *Request) brokenSlices(n *Node) gpu.Reason {
 	if !r.Demand.NeedsSlices() || !n.namesSlices() {
 		return gpu.Reason{}

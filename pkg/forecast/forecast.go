@@ -1,15 +1,14 @@
-// Package forecast tells between which moments jobs start that wait, where nobody knows when those end that run: it plays
-// the line forward many times, each time with other run times as they may come (a Monte Carlo simulation), and leaves
-// out the earliest and the latest of the starts.
+// Package forecast estimates between which times waiting jobs start, although the end times of running jobs are unknown: it simulates the queue
+// many times with different possible run times (a Monte Carlo simulation), and drops the earliest and the latest starts.
 //
-// Jobs of a time are like each other, more than chance would have it: if those that run now take longer than most have, the next do so, too.
-// Were each drawn for itself, a hundred of them would end as the average does, and the intervals would be far too narrow. So
-// a part of the luck of each play is that of all jobs (a one-factor Gaussian copula).
+// Run times of jobs at one time are correlated: if the running ones take longer than most have, the next ones do, too. With independent samples
+// a hundred of them would end as the average does, and the intervals would be far too narrow. So a part of the luck of each simulation is common
+// to all jobs (a one-factor Gaussian copula).
 //
-// In each play whoever is the first in line of those that fit now starts, as the scheduler does it, and whose quotas allow it. Nobody else comes: jobs
-// that are submitted later are not known, and a job that they overtake starts later than is said.
+// In each simulation the first job in the queue that fits and whose quotas allow it starts, as in the scheduler. There are no arrivals: later
+// submissions are unknown, and a job that they overtake starts later than estimated.
 //
-// It is pure, and its cost is bounded: chance comes from a fixed seed, so that equal states have equal forecasts.
+// It is pure, and its cost is bounded: random numbers come from a fixed seed, so equal states have equal forecasts.
 package forecast
 
 import (
@@ -21,7 +20,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// Amounts are what a node has of each resource, or a pod takes.
+// Amounts are the amounts of each resource of a node, or of a pod.
 type Amounts [kinds]int64
 
 // The resources.
@@ -48,15 +47,15 @@ func (a *Amounts) add(other *Amounts, sign int64) {
 	}
 }
 
-// State is a cluster, or the pool of one line.
+// State is a cluster, or the pool of one queue.
 type State struct {
 	// Free is what each node has left.
 	Free []Amounts
-	// Running are jobs that give back what they hold when they end.
+	// Running are jobs that release what they hold when they end.
 	Running []Running
-	// Shapes are what jobs that wait ask, each once.
+	// Shapes are the distinct requests of waiting jobs.
 	Shapes []Shape
-	// Waiting are the jobs in line, the first first.
+	// Waiting are the jobs in the queue, in order.
 	Waiting []Waiting
 	// Quotas is what each quota has left.
 	Quotas []int64
@@ -68,8 +67,8 @@ type Share struct {
 	Amount int64
 }
 
-// Running is what is given back at once: by the pods of a job that end together, or by jobs that share cards, when the last
-// of them ends.
+// Running is a set of resources that are released together: by the pods of a job that end together, or by jobs that share GPUs, when the last of
+// them ends.
 type Running struct {
 	Holds  []Hold
 	Shares []Share
@@ -82,13 +81,13 @@ type Hold struct {
 	Amounts Amounts
 }
 
-// Shape is what the pods of a job ask that start together.
+// Shape is the requests of a job's pods that start together.
 type Shape struct {
 	Pods   []Pod
 	Shares []Share
 }
 
-// Pod is what a pod asks.
+// Pod is the request of a pod.
 type Pod struct {
 	Needs Amounts
 	// On are the nodes that take it, nil for all.
@@ -106,21 +105,21 @@ type Waiting struct {
 // Interval is when a job starts, from now on.
 type Interval struct {
 	Earliest, Latest time.Duration
-	// Known is false where too many of the plays do not come to its start.
+	// Known is false if too many of the simulations do not reach its start.
 	Known bool
 }
 
 const (
 	// Confidence is how probable it is that a job starts within its interval.
 	Confidence = 0.9
-	// samples is how many plays there are, and fewest how many must be for which there was time.
+	// samples is the number of simulations, and minSamples the minimum number that must be completed.
 	samples, fewest = 100, 40
-	// Budget is how many steps all plays of a state take together: about a second.
+	// Budget is the number of steps of all simulations of a state: about a second.
 	Budget = 20_000_000
 )
 
-// Starts are the intervals of those that wait, in their order, up to the last of whom it is asked: who is behind them takes part, and is
-// played no further than they are. The budget is how many steps that may take, which [Budget] is for most.
+// Starts returns the intervals of waiting jobs, in order, up to the last requested one: jobs behind it take part, but only up to that
+// point. The budget is the maximum number of steps; [Budget] is enough for most.
 func Starts(state *State, asked, budget int) []Interval {
 	asked = min(asked, len(state.Waiting)-1)
 	starts := make([][]time.Duration, asked+1)

@@ -8,12 +8,12 @@ type ending struct {
 	job int32
 }
 
-// less orders those that end at once, too, so that nothing depends on the order in which they were added.
+// less also orders simultaneous ends, so that nothing depends on the order of insertion.
 func (e ending) less(other ending) bool {
 	return e.at < other.at || e.at == other.at && e.job < other.job
 }
 
-// heap has the job that ends first at its root. It is container/heap without interfaces, in which most of the time would go.
+// heap has the job that ends first at its root. It is container/heap without interfaces, which would take most of the time.
 type heap []ending
 
 func (h heap) order() {

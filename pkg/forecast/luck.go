@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 )
 
-// together is which part of the luck of a play all jobs have together. It was chosen on the first half of Philly's jobs, so that intervals
-// hold as often as they say; docs/benchmarks/queueing.md has how often they do on the second.
+// together is the part of the luck of a simulation that all jobs share. It was chosen on the first half of Philly's jobs, so that intervals are
+// correct as often as they claim; docs/benchmarks/queueing.md has the rate on the second half.
 const together = 0.35
 
-// luck is how long jobs run in one play, of what is possible.
+// luck determines the run times of jobs in one simulation.
 type luck struct {
 	rng *rand.Rand
 	all float64
@@ -17,7 +17,7 @@ type luck struct {
 
 func newLuck(rng *rand.Rand) luck { return luck{rng, math.Sqrt(together) * rng.NormFloat64()} }
 
-// draw is the luck of the next job, from 0 for the shortest that it may run to 1 for the longest, each as likely as the other.
+// draw returns the luck of the next job, from 0 for its shortest possible run time to 1 for the longest, uniformly distributed.
 func (l *luck) draw() float64 {
 	own := math.Sqrt(1-together) * l.rng.NormFloat64()
 	return math.Erfc(-(l.all+own)/math.Sqrt2) / 2

@@ -21,7 +21,7 @@ func (n *Nodes) clear() {
 	n.size = 0
 }
 
-// next is the first node from one on that is also in the other set, -1 for none. nil has all.
+// next returns the first node from one on that is also in the other set, -1 for none. nil contains all.
 func (n *Nodes) next(node int, among *Nodes) int {
 	for word := node / 64; word < len(n.words); word++ {
 		rest := n.words[word]

@@ -8,13 +8,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// levels are the numbers of free GPUs by which nodes are found: those with more are in the last.
+// levels is the number of classes of nodes by free GPUs; nodes with more are in the last one.
 const levels = 17
 
-// play is the line as it goes on in one way that it may.
+// play is one simulation of the queue.
 type play struct {
 	state *State
-	// lines are those that wait by their shape, in order.
+	// lines are the waiting jobs by their shape, in order.
 	lines [][]int32
 	// large are the largest pods of each shape.
 	large []block
@@ -26,11 +26,11 @@ type play struct {
 	// quotas is what each of them has left.
 	quotas []int64
 	ends   heap
-	// head is how many of each line have started, and order has the shapes of which some wait by the first of those.
+	// head is how many jobs of each line have started, and order the shapes with waiting jobs, by the first of those.
 	head   []int
 	order  []int32
 	starts []time.Duration
-	// runs is how long each of those that wait will run, and on the holds of those that have started.
+	// runs is how long each waiting job will run, and on the holds of those that have started.
 	runs []time.Duration
 	on   [][]Hold
 }
@@ -54,13 +54,13 @@ func newPlay(state *State, budget int) *play {
 	return p
 }
 
-// block is how many pods ask so many GPUs each.
+// block is a number of pods that request so many GPUs each.
 type block struct {
 	pods int
 	gpus int64
 }
 
-// largest are those pods of a shape that ask the most.
+// largest returns the pods of a shape with the largest request.
 func largest(pods []Pod) (out block) {
 	for i := range pods {
 		switch gpus := pods[i].Needs[GPUs]; {
@@ -75,8 +75,8 @@ func largest(pods []Pod) (out block) {
 
 func (p *play) exhausted() bool { return p.budget <= 0 }
 
-// run plays the line until the one that is asked for has started and all before it, or until nothing happens any more. It returns when
-// each has started; nothing where the budget has come to an end before.
+// run simulates the queue until the requested job and all before it have started, or until nothing happens any more. It returns all
+// start times; nothing if the budget was used up before.
 func (p *play) run(rng *rand.Rand, asked int) []time.Duration {
 	p.begin(rng)
 	left := asked + 1
@@ -95,7 +95,7 @@ func (p *play) run(rng *rand.Rand, asked int) []time.Duration {
 	}
 }
 
-// begin draws how long everybody runs. What is drawn does not depend on what happens.
+// begin draws all run times. They do not depend on the course of the simulation.
 func (p *play) begin(rng *rand.Rand) {
 	copy(p.free, p.state.Free)
 	copy(p.quotas, p.state.Quotas)
@@ -132,8 +132,8 @@ func (p *play) begin(rng *rand.Rand) {
 	p.budget -= len(p.free) + len(p.ends) + len(p.runs)
 }
 
-// pass starts whoever fits now, in the order of the line, and returns how many of those that are asked for. A shape that did not fit
-// is not tried again: there is less room than before.
+// pass starts the jobs that fit now, in queue order, and returns how many of them were requested. A shape that did not fit is not tried
+// again: there is less room than before.
 func (p *play) pass(now time.Duration, asked int) (started int) {
 	for i := 0; i < len(p.order); {
 		p.budget--
@@ -155,7 +155,7 @@ func (p *play) pass(now time.Duration, asked int) (started int) {
 	return started
 }
 
-// advance takes the first of a shape out of its line, and puts the shape where its next one is in the order of all.
+// advance removes the first job of a shape from its line, and moves the shape to the position of its next job.
 func (p *play) advance(i int) {
 	shape := p.order[i]
 	if p.head[shape]++; p.head[shape] == len(p.lines[shape]) {
@@ -170,7 +170,7 @@ func (p *play) advance(i int) {
 	p.order[i] = shape
 }
 
-// next is the first in line of a shape.
+// next returns the first waiting job of a shape.
 func (p *play) next(shape int32) int32 { return p.lines[shape][p.head[shape]] }
 
 // place puts all pods of a job on nodes, or none.
@@ -207,7 +207,7 @@ func (p *play) take(shares []Share, sign int64) {
 	}
 }
 
-// mayFit looks at the numbers of free GPUs alone, which is fast.
+// mayFit only checks the numbers of free GPUs, which is fast.
 func (p *play) mayFit(pods block) bool {
 	p.budget -= levels
 	if pods.gpus == 0 || pods.gpus >= levels-1 || p.level[levels-1].size > 0 { // those of the last level may have more
@@ -220,7 +220,7 @@ func (p *play) mayFit(pods block) bool {
 	return left <= 0
 }
 
-// find is the node that a pod leaves the fewest GPUs on, -1 for none.
+// find returns the node on which a pod leaves the fewest GPUs, -1 for none.
 func (p *play) find(pod *Pod) int {
 	for level := min(pod.Needs[GPUs], levels-1); level < levels; level++ {
 		for node := p.level[level].next(0, pod.On); node >= 0; node = p.level[level].next(node+1, pod.On) {

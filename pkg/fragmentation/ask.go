@@ -1,18 +1,18 @@
 package fragmentation
 
-// Ask is what a pod asks for, as far as the pods are concerned that may come.
+// Ask is what a pod requests, as far as it matters for the expected pods.
 type Ask struct {
-	// Pool is the pool of the pod, Types the card types that will do, sorted and separated by commas; "" is any.
+	// Pool is the pool of the pod. Types are the acceptable GPU types, sorted and separated by commas; "" is any.
 	Pool, Types string
-	// Whole is how many cards for itself, Shared how many that it shares, with ShareMiB of the memory of each.
+	// Whole is how many GPUs of its own, Shared how many shared ones, with ShareMiB of the memory of each.
 	Whole, Shared, ShareMiB int64
 	MilliCPU, MemoryMiB     int64
 }
 
-// NoCards reports whether an ask is for no cards.
+// NoCards reports whether a request is for no GPUs.
 func (a *Ask) NoCards() bool { return a.Whole <= 0 && a.Shared <= 0 }
 
-// Class returns an ask as pods on cards of a size see it, or one of no cards if it asks for none of these.
+// Class returns the class of a request on GPUs of a size, or a class without GPUs if it requests none of these.
 func (a *Ask) Class(cardMiB int64) Class {
 	class := Class{MilliCPU: a.MilliCPU, MemoryMiB: a.MemoryMiB, Types: a.Types}
 	switch {
@@ -24,5 +24,5 @@ func (a *Ask) Class(cardMiB int64) Class {
 	return class
 }
 
-// Thousandths is a part of a card, rounded up.
+// Thousandths is a part of a GPU, rounded up.
 func Thousandths(memoryMiB, cardMiB int64) int64 { return (memoryMiB*Whole + cardMiB - 1) / cardMiB }

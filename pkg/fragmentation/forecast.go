@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// Forecasts are the forecasts for all pools at one moment. They never change: when pods or nodes have, [Forecasts.Next]
-// returns others. nil are those of no pool.
+// Forecasts are the forecasts for all pools at one moment. They never change: when pods or nodes have changed, [Forecasts.NextForecasts] returns
+// others. nil has no pools.
 type Forecasts struct {
 	pools map[string]*Forecast
-	// made is how many of them there have been, one after another.
+	// made is the number of forecasts so far.
 	made int64
 }
 
-// Next returns the forecasts after these, with those of them that still hold; these themselves if all of them do.
+// Next returns the forecasts after these, with those of them that are still valid; these themselves if all are.
 func (f *Forecasts) Next(nodes map[string]*Pool, pods *PodCount) *Forecasts {
 	next := &Forecasts{pools: make(map[string]*Forecast, len(nodes)), made: 1}
 	if f != nil {
@@ -36,7 +36,7 @@ func (f *Forecasts) Next(nodes map[string]*Pool, pods *PodCount) *Forecasts {
 	return next
 }
 
-// Of returns the forecast for a pool, nil for one without cards.
+// Of returns the forecast for a pool, nil for a pool without GPUs.
 func (f *Forecasts) Of(pool string) *Forecast {
 	forecast := f.pools[pool]
 	if forecast != nil {
@@ -45,7 +45,7 @@ func (f *Forecasts) Of(pool string) *Forecast {
 	return forecast
 }
 
-// Has reports whether there is a forecast for a pool. It makes none.
+// Has reports whether there is a forecast for a pool. It computes none.
 func (f *Forecasts) Has(pool string) bool { return f != nil && f.pools[pool] != nil }
 
 // Pools are the names of the pools that there are forecasts for.
@@ -56,7 +56,7 @@ func (f *Forecasts) Pools() iter.Seq[string] {
 	return maps.Keys(f.pools)
 }
 
-// Generation is of what nodes are worth to pods of a pool, or of none: another one when that may have changed.
+// Generation identifies the values of nodes for pods of a pool, or of none: it differs when these may have changed.
 func (f *Forecasts) Generation(pool string) int64 {
 	if forecast := f.pools[pool]; forecast != nil {
 		return forecast.generation
@@ -64,19 +64,19 @@ func (f *Forecasts) Generation(pool string) int64 {
 	return f.made
 }
 
-// Forecast is which pods are to be expected in a pool, and what that makes of its cards. It is made when it is asked
-// for, since most pools are not between two forecasts.
+// Forecast is which pods are expected in a pool, and what that means for its GPUs. It is computed on demand, since most pools are not used
+// between two forecasts.
 type Forecast struct {
 	generation int64
-	// nodes and pods are what it is made from, and rate and changes were those of the pods. pods is nil without any.
+	// nodes and pods are its input. rate and changes were those of the pods. pods is nil if there are none.
 	nodes   *Pool
 	pods    *population
 	rate    float64
 	changes int64
 
 	once sync.Once
-	// models are by the memory of a card, 0 if it is unknown: the same pods leave different rests on others. scarcity is by
-	// the shape of a node. Both are by buckets.
+	// models are by the memory of a GPU, 0 if it is unknown: the same pods leave different remainders on others. scarcity is by the shape of a
+	// node. Both are by buckets.
 	models   map[int64]*Model
 	pressure map[string]float64 // by type
 	scarcity map[Shape]float64
@@ -104,7 +104,7 @@ func (f *Forecast) make() {
 		pods = f.pods.pods
 	}
 	f.models = map[int64]*Model{}
-	largest := int64(0) // any size of card will do to count what names a type
+	largest := int64(0) // any GPU size works to count requests for a type
 	for bucket, size := range f.nodes.sizes {
 		f.models[bucket] = NewModel(f.nodes.demand(pods, size), f.rate)
 		largest = max(largest, size)
@@ -120,11 +120,10 @@ func (f *Forecast) make() {
 	f.kept = Keep(demand, shapes, f.rate)
 }
 
-// sameRate is how much the rate at which pods leave a pool may change before its forecast does.
+// sameRate is how much the departure rate of a pool may change before its forecast does.
 const sameRate = 0.05
 
-// holds reports whether a forecast is still good where another one would be made, which costs a look at each node of
-// the pool.
+// holds reports whether a forecast is still valid, which avoids a look at each node of the pool for a new one.
 func (f *Forecast) holds(next *Forecast) bool {
 	if f == nil || f.nodes != next.nodes || f.pods != next.pods {
 		return false
@@ -135,29 +134,29 @@ func (f *Forecast) holds(next *Forecast) bool {
 	return next.changes-f.changes < Few(next.pods.all) && math.Abs(next.rate-f.rate) < sameRate
 }
 
-// Kept tells which nodes of the pool are worth keeping whole.
+// Kept returns which nodes of the pool are worth keeping whole.
 func (f *Forecast) Kept() *Kept { return &f.kept }
 
-// Placement values a pod on a node: it sums up the node's cards, one after another, and what the pod takes of each.
+// Placement scores a pod on a node: it sums up the node's GPUs, one after another, and what the pod takes of each.
 type Placement struct {
 	forecast *Forecast
 	// bucket is that of the node's shape.
 	bucket Shape
 	node   Node
 	after  After
-	// model is that of the cards of a size, nil for a size that came a moment ago.
+	// model is that of the GPUs of a size, nil for a size that has just been added.
 	model   *Model
 	cardMiB int64
 }
 
-// On begins the placement of a pod on a node of a shape, of whose CPU and memory so much is left.
+// On begins the placement of a pod on a node of a shape, with so much CPU and memory left.
 func (f *Forecast) On(shape *Shape, milliCPU, memoryMiB int64) Placement {
 	p := Placement{forecast: f, bucket: shape.bucket(), cardMiB: -1}
 	p.node.Scarcity = f.scarcity[p.bucket]
 	return p.At(shape, milliCPU, memoryMiB)
 }
 
-// At is the same placement on another node, which has the same cards.
+// At returns the same placement on another node with the same GPUs.
 func (p *Placement) At(shape *Shape, milliCPU, memoryMiB int64) Placement {
 	at := *p
 	at.node.MilliCPU, at.node.MemoryMiB, at.node.Cards = milliCPU, memoryMiB, shape.Cards
@@ -168,8 +167,8 @@ func (p *Placement) At(shape *Shape, milliCPU, memoryMiB int64) Placement {
 	return at
 }
 
-// Card adds a card of a size, of which so many thousandths are free and so many of these are taken. It is worth what the
-// demand makes of cards of its size.
+// Card adds a GPU of a size, of which so many thousandths are free and so many of these are taken. Its value depends on the demand for GPUs of
+// its size.
 func (p *Placement) Card(cardMiB, free, taken int64) {
 	if cardMiB != p.cardMiB {
 		p.cardMiB, p.model = cardMiB, p.forecast.models[coarse(cardMiB)]
@@ -186,8 +185,8 @@ func (p *Placement) Card(cardMiB, free, taken int64) {
 	}
 }
 
-// Value is what the node is worth to the pod, which gets cards of a size: 0–100 points in units of [Fraction]. inUse
-// is whether any card of the node is. Cards of a size that came a moment ago are worth nothing yet.
+// Value returns the value of the node for the pod, which gets GPUs of a size: 0–100 points in units of [Fraction]. inUse is whether any GPU of
+// the node is in use. GPUs of a size that has just been added have no value yet.
 func (p *Placement) Value(asked *Ask, cardMiB int64) (value int64, inUse bool) {
 	model := p.forecast.models[coarse(cardMiB)]
 	if model == nil {

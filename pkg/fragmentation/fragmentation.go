@@ -1,11 +1,10 @@
-// Package fragmentation values what is free on a node by what the pods to be expected could make of it, and so tells
-// what a pod would spoil there. It is pure: the expected demand goes in, a Model comes out, and a Model answers in
-// constant time and without allocation. docs/fragmentation.md derives the formula.
+// Package fragmentation scores the free resources of a node by their use for the expected pods, and so determines what a pod would spoil there.
+// It is pure: it turns the expected demand into a Model, and a Model answers in constant time and without allocation. docs/fragmentation.md
+// derives the formula.
 //
-// In short: a free card is worth 1000, and the rest of a shared one what the best combination of expected shares
-// makes of it, at the prices that the shares have when cards are cut optimally (a cutting-stock problem). The free
-// cards of a node are worth only as much as the CPU and memory beside them can feed. A pod costs what the node is
-// worth before it, less what it is worth after it, less what the pod is worth itself.
+// In short: a free GPU is worth 1000, and the remainder of a shared one the best combination of expected shares in it, at the prices that the
+// shares have when GPUs are cut optimally (a cutting-stock problem). The free GPUs of a node are worth only as much as the CPU and memory beside
+// them can feed. A pod costs the value of the node before it, less the value after it, less the value of the pod itself.
 package fragmentation
 
 import (
@@ -13,45 +12,45 @@ import (
 	"slices"
 )
 
-// Whole is a card, in the unit of shares and values.
+// Whole is a GPU, in the unit of shares and values.
 const Whole = 1000
 
-// Class is pods that ask for the same.
+// Class is pods with equal requests.
 type Class struct {
-	// Cards is how many different cards, at least 1.
+	// Cards is the number of different GPUs, at least 1.
 	Cards int64
-	// Share is how much of each, in thousandths; [Whole] is a card for itself.
+	// Share is the part of each, in thousandths; [Whole] is a GPU of its own.
 	Share int64
-	// MilliCPU and MemoryMiB are asked of the node beside the cards.
+	// MilliCPU and MemoryMiB are requested from the node beside the GPUs.
 	MilliCPU, MemoryMiB int64
-	// Types are the card types that will do, separated by commas; "" is any.
+	// Types are the acceptable GPU types, separated by commas; "" is any.
 	Types string
 }
 
-// Demand is how many pods of each class are expected. Only the proportions count.
+// Demand is the expected number of pods of each class. Only the proportions matter.
 type Demand map[Class]int64
 
-// Model values nodes for one demand. It never changes.
+// Model scores nodes for one demand. It never changes.
 type Model struct {
 	card        [Whole + 1]float64
 	cpu, memory feed
-	// largest is how many cards the largest pod to be expected asks for, at least 2, and large the share of all cards
-	// asked for that pods of that size ask for.
+	// largest is the number of GPUs of the largest expected pod, at least 2. large is the share of all requested GPUs that pods of that size
+	// request.
 	largest int64
 	large   float64
-	// turnover is how many pods leave for each that comes, 0–1.
+	// turnover is how many pods leave for each one that arrives, 0–1.
 	turnover float64
 }
 
-// Bounds of what a model keeps of a demand: the classes that ask for the most cards together, and of these the sizes
-// of shares, which the time to build a model grows with.
+// Bounds of a model's demand: the classes that request the most GPUs together, and among these the sizes of shares, which determine the time to
+// build a model.
 const (
 	maxClasses = 1024
 	maxSizes   = 48
 )
 
-// NewModel returns the model of a demand, where so many pods leave for each that comes (see [Turnover]). An empty
-// demand is one for whole cards alone.
+// NewModel returns the model of a demand, with so many pods leaving for each one that arrives (see [Turnover]). An empty demand is one for whole
+// GPUs alone.
 func NewModel(demand Demand, turnover float64) *Model {
 	classes := heaviest(demand)
 	m := &Model{card: cardValues(shares(classes)), largest: minLargest, turnover: min(max(turnover, 0), 1)}
@@ -68,7 +67,7 @@ func NewModel(demand Demand, turnover float64) *Model {
 	return m
 }
 
-// shareOf is the share of all cards asked for that pods of so many ask for.
+// shareOf returns the share of all requested GPUs that pods with so many GPUs request.
 func shareOf(classes []expected, cards int64) float64 {
 	all, these := 0.0, 0.0
 	for i := range classes {
@@ -86,10 +85,10 @@ type expected struct {
 	pods int64
 }
 
-// milli is what the pods of a class ask for together, in thousandths of a card. Unlike an integer it cannot wrap.
+// milli returns the total request of the pods of a class, in thousandths of a GPU. Unlike an integer it cannot wrap.
 func (e *expected) milli() float64 { return float64(e.pods) * float64(e.Cards) * float64(e.Share) }
 
-// heaviest returns the classes that ask for the most, in an order that follows from the demand alone.
+// heaviest returns the classes with the largest total requests, in an order that depends on the demand alone.
 func heaviest(demand Demand) []expected {
 	all := make([]expected, 0, len(demand))
 	for class, pods := range demand {
@@ -104,7 +103,7 @@ func heaviest(demand Demand) []expected {
 	return all[:min(len(all), maxClasses)]
 }
 
-// shares counts the pods that share cards, by their share.
+// shares counts the pods that share GPUs, by their share.
 func shares(classes []expected) map[int64]float64 {
 	counts := map[int64]float64{}
 	for i := range classes {
@@ -115,16 +114,16 @@ func shares(classes []expected) map[int64]float64 {
 	return counts
 }
 
-// Card is the value of a card of which so many thousandths are free.
+// Card returns the value of a GPU of which so many thousandths are free.
 func (m *Model) Card(free int64) float64 { return m.card[min(max(free, 0), Whole)] }
 
-// Price is the value of a share of one card: what a card loses that is cut for it.
+// Price returns the value of a share of one GPU: what a GPU loses that is cut for it.
 func (m *Model) Price(share int64) float64 { return m.card[Whole] - m.Card(Whole-share) }
 
 // worth is the value of a pod.
 func (m *Model) worth(class *Class) float64 { return float64(class.Cards) * m.Price(class.Share) }
 
-// Node is the value of a node: of its free cards, as far as the CPU and the memory that are left can feed them.
+// Node returns the value of a node: of its free GPUs, as far as the remaining CPU and memory can feed them.
 func (m *Model) Node(cards float64, milliCPU, memoryMiB int64) float64 {
 	if cards <= 0 {
 		return 0
@@ -132,17 +131,17 @@ func (m *Model) Node(cards float64, milliCPU, memoryMiB int64) float64 {
 	return min(m.cpu.value(cards, milliCPU), m.memory.value(cards, memoryMiB))
 }
 
-// hunger is how a class feeds on one resource beside its cards.
+// hunger is how a class uses one resource beside its GPUs.
 type hunger struct {
-	// weight is the share of cards that the class asks for.
+	// weight is the share of GPUs that the class requests.
 	weight float64
-	// yield is the value of cards that one unit of the resource makes use of.
+	// yield is the value of GPUs that one unit of the resource makes usable.
 	yield float64
 }
 
-// feed tells how much of the value of free cards can be made use of with what is left of a resource. Were the node
-// filled by pods of one class, that would be the lesser of the value and what the resource yields; the classes share
-// in it by the cards that they ask for. As a function of the resource it is concave and made of straight lines:
+// feed determines how much of the value of free GPUs is usable with the remaining amount of a resource. If the node were filled by pods of one
+// class, that would be the lesser of the value and the yield of the resource; the classes contribute in proportion to their requested GPUs. As a
+// function of the resource it is concave and piecewise linear:
 //
 //	value(v, r) = sum over classes of weight * min(v, r * yield)
 type feed struct {
@@ -171,7 +170,7 @@ func (f *feed) value(cards float64, left int64) float64 {
 		return cards
 	}
 	resource := float64(max(left, 0))
-	starved, end := 0, len(f.yields) // classes whose pods run out of the resource before they run out of cards
+	starved, end := 0, len(f.yields) // classes whose pods run out of the resource before they run out of GPUs
 	for starved < end {
 		if middle := (starved + end) / 2; f.yields[middle]*resource < cards {
 			starved = middle + 1

@@ -2,18 +2,17 @@ package fragmentation
 
 import "slices"
 
-// Kept is which nodes of a pool are worth keeping whole, for the largest pods to be expected. The zero value is none.
+// Kept is which nodes of a pool are worth keeping whole, for the largest expected pods. The zero value is none.
 type Kept struct {
-	// classes are those pods, each of which takes all cards of such a node, and pods how many of them there are.
+	// classes are those pods, each of which takes all GPUs of such a node. pods is their number.
 	classes []Class
 	pods    int64
-	// nodes is how many nodes one of them could run on, were they empty.
+	// nodes is how many empty nodes one of them could run on.
 	nodes int64
 }
 
-// Keep tells which nodes of a pool are worth keeping whole: those that some of the largest pods to be expected could run
-// on, and would take as a whole. There are none before a third as many pods leave as come: while a pool only fills, a
-// node that is kept serves nobody.
+// Keep returns which nodes of a pool are worth keeping whole: those that some of the largest expected pods could run on, and would use as a
+// whole. There are none before a third as many pods leave as arrive: while a pool only fills, a kept node is of no use.
 func Keep(demand Demand, nodes map[Shape]int64, turnover float64) Kept {
 	kept := Kept{}
 	if turnover < churning {
@@ -21,7 +20,7 @@ func Keep(demand Demand, nodes map[Shape]int64, turnover float64) Kept {
 	}
 	largest, _ := largestOf(demand)
 	for i := range largest {
-		if largest[i].Share == Whole { // shares of cards find room beside others
+		if largest[i].Share == Whole { // shares of GPUs find room beside others
 			kept.classes = append(kept.classes, largest[i].Class)
 			kept.pods += largest[i].pods
 		}
@@ -34,9 +33,9 @@ func Keep(demand Demand, nodes map[Shape]int64, turnover float64) Kept {
 	return kept
 }
 
-// From returns how many nodes are kept from a pod that asks for so many cards as a whole, 0 for one that shares some:
-// while no more than that are idle of those that [Kept.Covers], it has to leave them alone. It is so many in a thousand of
-// the nodes worth keeping, rounded down, and never more than there are pods to keep them for.
+// From returns how many nodes are kept from a pod that requests so many whole GPUs, 0 for one that shares some: while no more than that are idle
+// among those that [Kept.CoversNode], the pod must leave them alone. It is so many per thousand nodes worth keeping, rounded down, and never
+// more than there are pods to keep them for.
 func (k *Kept) From(cards, perMille int64) int64 {
 	if len(k.classes) == 0 || cards >= k.classes[0].Cards {
 		return 0
@@ -44,7 +43,7 @@ func (k *Kept) From(cards, perMille int64) int64 {
 	return min(k.nodes*perMille/1000, k.pods)
 }
 
-// Covers reports whether a node none of whose cards is in use is worth keeping, when so much is left beside them.
+// Covers reports whether an idle node is worth keeping, with so much CPU and memory left.
 func (k *Kept) Covers(left Shape) bool {
 	return slices.ContainsFunc(k.classes, func(class Class) bool {
 		return left.Cards == class.Cards && left.holds(&class)

@@ -1,33 +1,33 @@
 package fragmentation
 
-// PodCount counts the pods that run or wait and ask for cards, by pool. What there is of each kind now is what is
-// expected to come, so nothing need be kept over a restart, and nothing grows with time. How many pods leave for each
-// that comes it learns from one turn to the next. The zero value has counted none.
+// PodCount counts the running and waiting pods that request GPUs, by pool. The current pods of each kind are the expected ones, so no state has
+// to survive a restart, and nothing grows with time. The departures for each arrival are measured from one round to the next. The zero value is
+// empty.
 type PodCount struct {
 	pools map[string]*population
 	all   int64
-	// turned is whether there was a turn: the pods before the first one have not come, they were there, and nobody has left.
+	// turned is whether there was a round: earlier pods do not count as arrivals, and none of them as departed.
 	turned bool
 }
 
-// population is the pods of a pool that ask for cards.
+// population is the pods of a pool that request GPUs.
 type population struct {
-	// pods are their numbers by what they ask for, all is how many there are together.
+	// pods are their numbers by request, all is their total number.
 	pods map[Ask]int64
 	all  int64
-	// rate is how many of them leave for each that comes, as of the last turn.
+	// rate is how many of them leave for each one that arrives, as of the last round.
 	rate float64
-	// changes is how many have ever come or left.
+	// changes is the number of all arrivals and departures.
 	changes int64
 
 	turnover   Turnover
-	came, left int64 // since the last turn
+	came, left int64 // since the last round
 }
 
-// Len is how many pods there are that ask for cards.
+// Len returns the number of pods that request GPUs.
 func (c *PodCount) Len() int64 { return c.all }
 
-// Add counts a pod. One that asks for no cards counts for nothing.
+// Add counts a pod. A pod that requests no GPUs is ignored.
 func (c *PodCount) Add(asked Ask) {
 	if asked.NoCards() {
 		return
@@ -49,7 +49,7 @@ func (c *PodCount) Add(asked Ask) {
 	}
 }
 
-// Remove takes out a pod that Add counted.
+// Remove removes a pod that Add counted.
 func (c *PodCount) Remove(asked Ask) {
 	if asked.NoCards() {
 		return
@@ -66,8 +66,7 @@ func (c *PodCount) Remove(asked Ask) {
 	}
 }
 
-// Turn ends a turn: what came and left since the last one is what rates follow from. Pools without pods for a while are
-// forgotten.
+// Turn ends a round: rates are computed from the arrivals and departures since the last one. Pools without pods for a while are dropped.
 func (c *PodCount) Turn() {
 	c.turned = true
 	for pool, in := range c.pools {

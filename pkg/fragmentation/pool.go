@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Offer is what a node has when nothing runs on it. That of a node without healthy cards is zero.
+// Offer is what a node has when nothing runs on it. It is zero for a node without healthy GPUs.
 type Offer struct {
 	Pool  string
 	Shape Shape
-	// Cards counts also those that are not healthy, and Sizes are what shares can hold of cards, in MiB.
+	// Cards includes unhealthy GPUs. Sizes are the shareable memory of GPUs, in MiB.
 	Cards int64
 	Sizes []int64
 }
@@ -22,35 +22,35 @@ func (o *Offer) Equal(other *Offer) bool {
 
 // Pool is what the nodes of a pool have. The zero value has no node.
 type Pool struct {
-	// capacity is the healthy cards by type.
+	// capacity is the number of healthy GPUs by type.
 	capacity map[string]int64
-	// sizes is the memory that there is of cards, in MiB: the largest of each bucket, see [coarse].
+	// sizes are the memory sizes of GPUs, in MiB: the largest of each bucket, see [truncateBits].
 	sizes map[int64]int64
 	// hosts are the nodes by the bucket of their shape.
 	hosts map[Shape]hosts
-	// cards, milliCPU and memoryMiB are the most that one node has, each for itself.
+	// cards, milliCPU and memoryMiB are the maximum of one node, each separately.
 	cards, milliCPU, memoryMiB int64
 }
 
 // hosts are nodes whose shapes are much the same.
 type hosts struct {
 	count int64
-	// most is what one of them has, where all are of one shape, and else the most of each.
+	// most is the shape of each of them, if all are equal, and else the maximum of each amount.
 	most Shape
 }
 
-// significant is how many leading bits of an amount tell shapes and sizes of cards apart. Machines of one model differ by
-// some MiB, each from each; with seven bits amounts are told apart that differ by 1.6 % or more, and some that differ by
-// less. The round amounts that a cluster is planned with keep all their bits.
+// significant is how many leading bits distinguish shapes and GPU sizes. Machines of one model differ from each other by some MiB; with seven
+// bits amounts that differ by 1.6 % or more are distinct, and some that differ by less. The round amounts that a cluster is planned with keep
+// all their bits.
 const significant = 7
 
-// coarse is an amount without its less significant bits: what there is in one bucket.
+// coarse returns an amount without its less significant bits: the bucket.
 func coarse(amount int64) int64 {
 	shift := max(0, bits.Len64(uint64(max(amount, 0)))-significant)
 	return amount >> shift << shift
 }
 
-// bucket is what shapes have in common that are much the same: whole cores, and of both amounts the leading bits.
+// bucket returns what similar shapes have in common: whole cores, and the leading bits of both amounts.
 func (s Shape) bucket() Shape {
 	s.MilliCPU, s.MemoryMiB = 1000*coarse(s.MilliCPU/1000), coarse(s.MemoryMiB)
 	return s
@@ -83,7 +83,7 @@ func (p *Pool) Equal(other *Pool) bool {
 		p.cards == other.cards && p.milliCPU == other.milliCPU && p.memoryMiB == other.memoryMiB
 }
 
-// shapes is how many nodes there are of each shape, those that are much the same as one.
+// shapes returns the number of nodes of each shape, with similar ones counted as one.
 func (p *Pool) shapes() map[Shape]int64 {
 	shapes := make(map[Shape]int64, len(p.hosts))
 	for _, like := range p.hosts {
@@ -92,8 +92,8 @@ func (p *Pool) shapes() map[Shape]int64 {
 	return shapes
 }
 
-// demand returns pods of the pool, as cards of a size see them. Pods that no node of the pool could hold, were it empty,
-// are none: they will not come, and one that asks for enough would outweigh all others.
+// demand returns the pods of the pool, as GPUs of a size see them. Pods that no empty node of the pool could hold are left out: they will not be
+// placed, and one with a large enough request would outweigh all others.
 func (p *Pool) demand(counts map[Ask]int64, cardMiB int64) Demand {
 	demand := Demand{}
 	for asked, pods := range counts {
@@ -106,7 +106,7 @@ func (p *Pool) demand(counts map[Ask]int64, cardMiB int64) Demand {
 	return demand
 }
 
-// couldHold reports whether the pool's largest node, with cards of a size, has as much as a pod asks for.
+// couldHold reports whether the pool's largest node, with GPUs of a size, has as much as a pod requests.
 func (p *Pool) couldHold(a *Ask, cardMiB int64) bool {
 	slots := p.cards * (cardMiB / max(a.ShareMiB, 1))
 	return a.Whole <= p.cards && a.Shared <= slots && a.MilliCPU <= p.milliCPU && a.MemoryMiB <= p.memoryMiB

@@ -10,14 +10,14 @@ const maxPivots = 2000
 
 const tolerance = 1e-9
 
-// cardValues returns what each free part of a card is worth, in thousandths of a card, when shares of these sizes are
-// expected in these numbers: the best combination that fits, at the dual prices of the cutting-stock problem
+// cardValues returns the value of each free part of a GPU, in thousandths of a GPU, when shares of these sizes are expected in these numbers:
+// the best combination that fits, at the dual prices of the cutting-stock problem
 //
-//	minimise the number of cards that serve the demand, each cut by a pattern,
+//	minimize the number of GPUs that serve the demand, each cut by a pattern,
 //
-// solved as a linear program by column generation (Gilmore and Gomory, 1961). The pricing problem of each step is a
-// knapsack over the thousandths of one card, and its table at the optimum is the answer. A whole card is worth 1000.
-// A part into which only shares fit that fill up other cards anyhow is worth nothing.
+// solved as a linear program by column generation (Gilmore and Gomory, 1961). The pricing problem of each step is a knapsack over the
+// thousandths of one GPU, and its table at the optimum is the answer. A whole GPU is worth 1000. A part that only fits shares which fill up
+// other GPUs anyway is worth nothing.
 func cardValues(demand map[int64]float64) [Whole + 1]float64 {
 	p := newProgram(demand)
 	for range maxPivots {
@@ -42,8 +42,8 @@ type program struct {
 	inverse [][]float64
 	cards   []float64
 	prices  []float64
-	// best is the value of the best combination of shares that fits in each part of a card, and pick the size that
-	// was added last to it, -1 for none.
+	// best is the value of the best combination of shares that fits in each part of a GPU, and pick the size that was added last to it, -1 for
+	// none.
 	best [Whole + 1]float64
 	pick [Whole + 1]int
 }
@@ -62,7 +62,7 @@ func newProgram(demand map[int64]float64) *program {
 	return p
 }
 
-// price computes the dual prices of the sizes: each pattern costs one card.
+// price computes the dual prices of the sizes: each pattern costs one GPU.
 func (p *program) price() {
 	clear(p.prices)
 	for _, row := range p.inverse {
@@ -72,7 +72,7 @@ func (p *program) price() {
 	}
 }
 
-// knapsack finds the best combination for each part of a card.
+// knapsack finds the best combination for each part of a GPU.
 func (p *program) knapsack() {
 	for free := 1; free <= Whole; free++ {
 		p.best[free], p.pick[free] = p.best[free-1], -1
@@ -87,7 +87,7 @@ func (p *program) knapsack() {
 	}
 }
 
-// pattern returns how many shares of each size the best combination for a whole card holds.
+// pattern returns how many shares of each size the best combination for a whole GPU holds.
 func (p *program) pattern() []float64 {
 	counts := make([]float64, len(p.sizes))
 	for free := int64(Whole); free > 0; {
@@ -102,7 +102,7 @@ func (p *program) pattern() []float64 {
 	return counts
 }
 
-// enter takes a pattern into the basis, for the one that it drives out. It returns false if there is none.
+// enter takes a pattern into the basis, in place of the one that it drives out. It returns false if there is none.
 func (p *program) enter(pattern []float64) bool {
 	change := make([]float64, len(p.inverse))
 	leaving, least := -1, 0.0

@@ -8,23 +8,23 @@ import (
 // Shape is what a node has when nothing runs on it.
 type Shape struct {
 	Cards, MilliCPU, MemoryMiB int64
-	// Type is that of its cards.
+	// Type is the type of its GPUs.
 	Type string
 }
 
-// maxLargest bounds the classes of the largest pods that Scarcity looks at: those that ask for the most together.
+// maxLargest bounds the classes of the largest pods for ComputeScarcity: those with the largest total requests.
 const maxLargest = 64
 
-// minLargest is how many cards the largest pod to be expected is taken to ask for where all ask for fewer.
+// minLargest is the assumed number of GPUs of the largest expected pod if all request fewer.
 const minLargest = 2
 
-// Scarcity tells how much the largest pods to be expected depend on nodes of each shape: 1 where each such pod could
-// run on each node that has the cards, more where some of them can run on few others, 0 where none can run.
+// Scarcity computes how much the largest expected pods depend on nodes of each shape: 1 if each such pod could run on each node with enough
+// GPUs, more if some of them can run on few other nodes, 0 if none can run.
 //
-//	scarcity(shape) = sum over the classes that fit, of the share of the class × all nodes with the cards / those that fit it
+//	scarcity(shape) = sum over the classes that fit, of the share of the class × all nodes with the GPUs / those that fit it
 func Scarcity(demand Demand, nodes map[Shape]int64) map[Shape]float64 {
 	largest, asked := largestOf(demand)
-	if len(largest) == 0 { // then nothing is known of them but that they ask for several cards
+	if len(largest) == 0 { // then they are only known to request several GPUs
 		largest, asked = []expected{{Class{Cards: minLargest, Share: Whole}, 1}}, minLargest*Whole
 	}
 	all := holding(nodes, &Class{Cards: largest[0].Cards})
@@ -41,7 +41,7 @@ func Scarcity(demand Demand, nodes map[Shape]int64) map[Shape]float64 {
 	return scarcity
 }
 
-// holding counts the nodes that would have room for a pod of a class, were they empty.
+// holding counts the empty nodes that have room for a pod of a class.
 func holding(nodes map[Shape]int64, class *Class) float64 {
 	sum := int64(0)
 	for shape, count := range nodes {
@@ -52,7 +52,7 @@ func holding(nodes map[Shape]int64, class *Class) float64 {
 	return float64(sum)
 }
 
-// largestOf returns the classes of the pods that ask for the most cards each, and what they ask for together.
+// largestOf returns the classes of the pods with the most GPUs each, and their total request.
 func largestOf(demand Demand) (largest []expected, asked float64) {
 	classes, cards := heaviest(demand), int64(minLargest)
 	for i := range classes {

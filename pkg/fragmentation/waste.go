@@ -6,55 +6,52 @@ import (
 )
 
 const (
-	// step is the unit of values, in thousandths of a card.
+	// step is the unit of values, in thousandths of a GPU.
 	step = Whole / 1000
-	// Fraction is how many units of value make a point of a node's score, which is a tenth of a card.
+	// Fraction is how many units of value make a point of a node's score, which is a tenth of a GPU.
 	Fraction = Whole / 10 / step
-	// gatherCost is what it costs, in thousandths of a card, to take a card where as many are unused as the largest pod
-	// to be expected asks for, and looseCost to leave all but nothing of a shared card unused. wakeCost is what it costs
-	// to take something of an idle node that could take such a pod, and largeCost what that costs more if nothing but
-	// such pods were expected. They decide between placements that waste much the same.
+	// gatherCost is the cost, in thousandths of a GPU, of taking a GPU where as many are unused as the largest expected pod requests. looseCost
+	// is the cost of leaving all but nothing of a shared GPU unused. wakeCost is the cost of taking something of an idle node that could take
+	// such a pod, and largeCost the additional cost if nothing but such pods were expected. They decide between placements with similar waste.
 	gatherCost = Whole / 10
 	looseCost  = 70
 	wakeCost   = 60
 	largeCost  = Whole / 10
-	// regained is how much less waste counts where a pod leaves for each that comes. Waste comes to an end when a
-	// neighbour leaves, which it does soon there, whereas a whole node only comes back when all its pods have left.
+	// regained is how much less waste counts if a pod leaves for each one that arrives. Waste ends when a neighbor leaves, which is soon then,
+	// whereas a whole node only becomes free when all its pods have left.
 	regained = 15
-	// vacated is how likely a card that is in use is free before its node is broken into, where a pod leaves for each
-	// that comes.
+	// vacated is the probability that a GPU in use becomes free before its node is broken into, if a pod leaves for each one that arrives.
 	vacated = 0.7
-	// churning is the turnover from which on it counts in full how many of the largest pods depend on a node. While a
-	// cluster only fills it does not: there are nodes enough then until there are none.
+	// churning is the turnover from which on the dependency of the largest pods on a node counts in full. While a cluster only fills it does not
+	// count: there are enough nodes then until there are none.
 	churning = 1. / 3
-	// neutral is the value of a placement without waste, best the highest. Values above neutral are for pods that make
-	// use of cards which are as good as lost.
+	// neutral is the value of a placement without waste, best the highest. Values above neutral are for pods that use otherwise lost GPUs.
 	neutral = 50 * Fraction
 	best    = 100 * Fraction
 )
 
 // Node is what is left of a node.
 type Node struct {
-	// Free is the value of its free cards: the sum of [Model.Card] over all of them.
+	// Free is the value of its free GPUs: the sum of [Model.GPUValue] over all of them.
 	Free float64
-	// MilliCPU and MemoryMiB are what no pod has asked for.
+	// MilliCPU and MemoryMiB are the unrequested amounts.
 	MilliCPU, MemoryMiB int64
-	// Cards is how many cards it has, Unused how many of them nobody uses.
+	// Cards is the number of its GPUs, Unused how many of them no pod uses.
 	Cards, Unused int64
-	// Pressure is that of the type of its cards, Scarcity that of its shape: see [Pressure] and [Scarcity].
+	// Pressure is that of the type of its GPUs, Scarcity that of its shape: see [ComputePressure] and [ComputeScarcity].
 	Pressure, Scarcity float64
 }
 
-// After is what a pod leaves of a node's cards.
+// After is what a pod leaves of a node's GPUs.
 type After struct {
-	// Free is the value of the free cards.
+	// Free is the value of the free GPUs.
 	Free float64
-	// Rest is what is left of the cards that the pod is on, in thousandths of a card.
+	// Rest is the remainder of the pod's GPUs, in thousandths of a GPU.
 	Rest int64
 }
 
-// Waste is what a pod of a class costs on a node beyond what it is worth, in thousandths of a card, when it leaves so
-// much of the cards. A pod that asks for no cards has a class of 0 of them.
+// Waste is the cost of a pod of a class on a node beyond its own value, in thousandths of a GPU, if it leaves so much of the GPUs. A pod that
+// requests no GPUs has a class with 0 of them.
 func (m *Model) Waste(node *Node, class *Class, after After) float64 {
 	waste := m.Node(node.Free, node.MilliCPU, node.MemoryMiB) -
 		m.Node(after.Free, rest(node.MilliCPU, class.MilliCPU), rest(node.MemoryMiB, class.MemoryMiB))
@@ -64,8 +61,8 @@ func (m *Model) Waste(node *Node, class *Class, after After) float64 {
 	return waste/(1+regained*m.turnover) + m.structure(node, class, after.Rest)
 }
 
-// structure is what a pod of a class costs by the cards that it takes, whatever the expected shares make of them: cards of
-// a type that others insist on, cards that lay together, what is left of a shared one, and a node for a large pod.
+// structure is the cost of a pod of a class due to the GPUs that it takes, regardless of the expected shares: GPUs of a type that other pods
+// insist on, adjacent GPUs, the remainder of a shared GPU, and a node for a large pod.
 func (m *Model) structure(node *Node, class *Class, rest int64) float64 {
 	cost := 0.0
 	if class.Cards > 0 {
@@ -81,16 +78,16 @@ func (m *Model) structure(node *Node, class *Class, rest int64) float64 {
 	return cost
 }
 
-// wake is what it costs to take something of a node, were it idle, that has the cards for one of the largest pods.
+// wake returns the cost of breaking into a node, were it idle, that has the GPUs for one of the largest pods.
 func (m *Model) wake(node *Node) float64 {
 	return (wakeCost + largeCost*m.large) * (1 + min(m.turnover/churning, 1)*(node.Scarcity-1))
 }
 
-// rest is what is left when so much is taken, at least 0. Neither is below 0, so that it cannot wrap.
+// rest returns what remains of an amount, at least 0. Neither operand is below 0, so that it cannot wrap.
 func rest(left, taken int64) int64 { return max(max(left, 0)-max(taken, 0), 0) }
 
-// Value puts waste on the scale of node scores, in units of which [Fraction] make a point: 50 points for none, one less
-// for each tenth of a card, within 0 and 100. Waste that is no number is worth 0: a score out of range would fail the pod.
+// Value converts waste to node scores, in units of which [Fraction] make a point: 50 points for none, one less for each tenth of a GPU,
+// within 0 and 100. Waste that is not a number is worth 0: a score out of range would fail the pod.
 func Value(waste float64) int64 {
 	if math.IsNaN(waste) {
 		return 0
@@ -98,10 +95,9 @@ func Value(waste float64) int64 {
 	return int64(min(max(neutral-math.Round(waste/step), 0), best))
 }
 
-// Pressure tells how sought after each type of card is: the share of the demand that names it, divided by the share of
-// all cards that are of it. A class that names several types presses on them in proportion to their cards. Pods that
-// do not care for the type should leave such cards alone, and those that do have no choice, so that it makes no
-// difference to them. Types that nobody names have no pressure.
+// Pressure computes the demand for each type of GPU: the share of the demand that names it, divided by the share of all GPUs that are of it. A
+// class that names several types counts in proportion to their GPUs. Pods that accept any type should leave such GPUs alone, and those that do
+// not have no choice, so it makes no difference to them. Types that no class names have no pressure.
 func Pressure(demand Demand, capacity map[string]int64) map[string]float64 {
 	all := int64(0)
 	for _, cards := range capacity {
@@ -129,7 +125,7 @@ func Pressure(demand Demand, capacity map[string]int64) map[string]float64 {
 	return pressure
 }
 
-// Rank orders nodes: by value, and among equals one that is in use before one that is idle.
+// Rank orders nodes: by value, and among equals a node in use before an idle one.
 func Rank(value int64, inUse bool) int64 {
 	rank := 2 * value
 	if inUse {

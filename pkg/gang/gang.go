@@ -1,7 +1,7 @@
-// Package gang reads which pods start together, and how many of them it takes: from a pod the group that it is a member of, and from an
-// object what it says of its members. Three kinds of objects stand for a group: a PodGroup that its pods name by a label, a PodGroup of
-// Kubernetes that they name in a field of theirs, and the workload of an operator whose pods are recognized by what it writes on them. It
-// is the only package that knows those labels, fields and kinds; it asks no API server.
+// Package gang reads which pods start together, and how many: from a pod the group that it is a member of, and from an object the requirements
+// of its members. Three kinds of objects represent a group: a PodGroup that its pods name by a label, a PodGroup of Kubernetes that they name in
+// a field, and the workload of an operator whose pods are recognized by the labels that it sets. It is the only package that knows those labels,
+// fields and kinds; it makes no API requests.
 package gang
 
 import (
@@ -19,14 +19,13 @@ func Named(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
 }
 
-// MayBeMember reports whether a pod is a member of a group as far as the pod alone tells: the workload that it belongs to may still turn
-// out to need no gang.
+// MayBeMember reports whether a pod may be a member of a group, judged by the pod alone: its workload may still turn out to need no gang.
 func MayBeMember(pod *corev1.Pod) bool {
 	return KeyOf(pod) != ""
 }
 
-// NamesFor returns the names that the group of a pod may have, as far as the pod alone tells: which of them it is depends on an object that may be gone
-// by now.
+// NamesFor returns the possible names of the group of a pod, judged by the pod alone: which of them applies depends on an object that may be
+// gone by now.
 func NamesFor(pod *corev1.Pod) []types.NamespacedName {
 	if name, named := Named(pod); named {
 		return []types.NamespacedName{name}
@@ -42,8 +41,8 @@ func NamesFor(pod *corev1.Pod) []types.NamespacedName {
 	return out
 }
 
-// KeyOf is equal for pods that may be members of one group as far as the pods alone tell; "" for a pod of none. Pods of two parts of one object
-// have the same.
+// KeyOf returns an equal key for pods that may be members of one group, judged by the pods alone; "" for a pod without a group. Pods of two
+// parts of one object have the same key.
 func KeyOf(pod *corev1.Pod) string {
 	if name, named := Named(pod); named {
 		return name.Name
@@ -60,16 +59,16 @@ type Membership struct {
 	Kind string
 	// Object is its name; it is in the pod's namespace.
 	Object string
-	// Part names the pods of it that the pod may start together with, where these are not all of its pods: a replicated job of a JobSet, or
-	// the index of a replica of a LeaderWorkerSet.
+	// Part is the subset of its pods that the pod may start together with, if these are not all of them: a replicated job of a JobSet, or the
+	// index of a replica of a LeaderWorkerSet.
 	Part string
 }
 
-// Whole is the name of the group of all pods of the object, below the pod's namespace: "JobSet/train". No object of Kubernetes has a slash in its
-// name, so it is no name of a PodGroup that pods name by a label.
+// Whole returns the name of the group of all pods of the object, within the pod's namespace: "JobSet/train". No Kubernetes object has a slash in
+// its name, so it is never the name of a PodGroup that pods name by a label.
 func (m Membership) Whole() string { return m.Kind + "/" + m.Object }
 
-// OfPart is the name of the group of the object's part, "JobSet/train/workers", "" where there is none.
+// OfPart returns the name of the group of the object's part, "JobSet/train/workers", "" if there is none.
 func (m Membership) OfPart() string {
 	if m.Part == "" {
 		return ""
@@ -77,8 +76,8 @@ func (m Membership) OfPart() string {
 	return m.Whole() + "/" + m.Part
 }
 
-// Recognize returns the object whose pods a pod starts together with, by the labels and fields that its operator sets. It returns false for a pod that names
-// a PodGroup by the label, which counts first, and for a pod without any of them.
+// Recognize returns the object whose pods a pod starts together with, by the labels and fields that its operator sets. It returns false for a
+// pod that names a PodGroup by the label, which takes precedence, and for a pod without any of them.
 func Recognize(pod *corev1.Pod) (Membership, bool) {
 	if pod.Labels[names.LabelPodGroup] != "" {
 		return Membership{}, false
@@ -94,8 +93,8 @@ func Recognize(pod *corev1.Pod) (Membership, bool) {
 	return Membership{}, false
 }
 
-// Parse reads the name of a group as [Membership.Whole] and [Membership.OfPart] write it, and returns false for that of a PodGroup that pods name
-// by a label.
+// Parse parses the name of a group as written by [Membership.GroupName] and [Membership.PartName], and returns false for that of a PodGroup that pods
+// name by a label.
 func Parse(group string) (Membership, bool) {
 	parts := strings.SplitN(group, "/", 3)
 	if len(parts) < 2 {

@@ -21,7 +21,7 @@ type Kind struct {
 	read func(object map[string]any) Sizes
 }
 
-// Kinds are all of them, each version that may be served on its own.
+// Kinds returns all kinds, with a separate entry for each version of an API.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
 var kinds = []Kind{
@@ -51,7 +51,7 @@ type Sizes struct {
 	// Parts are the sizes of the groups of its parts, Each that of every part.
 	Parts map[string]int
 	Each  int
-	// Topology is how the members are to lie, in the form of the annotation g8s.host/topology.
+	// Topology is the layout of the members, in the form of the annotation g8s.host/topology.
 	Topology string
 }
 
@@ -66,7 +66,7 @@ func (s Sizes) Of(part string) int {
 	return s.Parts[part]
 }
 
-// Read returns what an object says of its pods. One that nobody could read, or that says that it is no gang, has the zero value.
+// Read returns the sizes of an object. A malformed object, or one that opts out of gangs, has the zero value.
 func (k Kind) Read(object *unstructured.Unstructured) Sizes {
 	annotations := object.GetAnnotations()
 	if annotations[names.AnnotationGang] == names.GangOff {
@@ -102,10 +102,10 @@ func text(object any, path ...string) string {
 	return value
 }
 
-// mostPods bounds what an object may ask for, far beyond what any cluster has room for: products of it stay numbers.
+// mostPods bounds the number of pods of an object, far beyond the room of any cluster, so that products do not overflow.
 const mostPods = 1_000_000
 
-// count reads a number of pods, otherwise where there is none.
+// count reads a number of pods, with a default.
 func count(object any, otherwise int, path ...string) int {
 	value, ok := field(object, path...).(int64)
 	if !ok {
@@ -114,7 +114,7 @@ func count(object any, otherwise int, path ...string) int {
 	return int(min(max(value, 0), mostPods))
 }
 
-// asksGPUs reports whether the pods of a template ask for GPUs, or for devices by claims.
+// asksGPUs reports whether the pods of a template request GPUs, or devices by claims.
 func asksGPUs(template any) bool {
 	spec, ok := field(template, "spec").(map[string]any)
 	if !ok {

@@ -18,7 +18,7 @@ const (
 	KindMPIJob          = "MPIJob"
 )
 
-// The labels that the pods of an object have, with its name.
+// Labels of the pods of an object, with its name as the value.
 const (
 	labelLeaderWorkerSet = "leaderworkerset.sigs.k8s.io/name"
 	labelJobSet          = "jobset.sigs.k8s.io/jobset-name"
@@ -26,7 +26,7 @@ const (
 	labelTrainingJob     = "training.kubeflow.org/job-name"
 )
 
-// labelOf is that of the pods of a kind, "" for none.
+// labelOf returns the label of the pods of a kind, "" for none.
 func labelOf(kind string) string {
 	switch kind {
 	case KindPodGroup:
@@ -43,11 +43,10 @@ func labelOf(kind string) string {
 	return labelTrainingJob
 }
 
-// recognizers read what operators write on the pods that they make, in the order in which they count: the pods of a JobSet are those of
-// its Jobs, too.
+// recognizers read what operators write on their pods, in order of precedence: the pods of a JobSet also belong to its Jobs.
 var recognizers = []func(*corev1.Pod) Membership{inLeaderWorkerSet, inJobSet, inRayCluster, inTrainingJob, inJob}
 
-// inLeaderWorkerSet reads the labels of LWS 0.8 (api/leaderworkerset/v1). Each replica starts on its own.
+// inLeaderWorkerSet reads the labels of LWS 0.8 (api/leaderworkerset/v1). Each replica starts separately.
 func inLeaderWorkerSet(pod *corev1.Pod) Membership {
 	replica := pod.Labels["leaderworkerset.sigs.k8s.io/group-index"]
 	if replica == "" {
@@ -61,8 +60,8 @@ func inJobSet(pod *corev1.Pod) Membership {
 	return Membership{Kind: KindJobSet, Object: pod.Labels[labelJobSet], Part: pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"]}
 }
 
-// inRayCluster reads the labels of KubeRay 1.6. A RayJob and a RayService have a RayCluster each for their nodes; pods that clean up after
-// one, and that submit a job to one, are no nodes of it.
+// inRayCluster reads the labels of KubeRay 1.6. A RayJob and a RayService each have a RayCluster for their nodes; pods that clean up after one,
+// or submit a job to it, are not its nodes.
 func inRayCluster(pod *corev1.Pod) Membership {
 	switch pod.Labels["ray.io/node-type"] {
 	case "head", "worker":
@@ -86,7 +85,7 @@ func inTrainingJob(pod *corev1.Pod) Membership {
 	return Membership{Kind: kind, Object: pod.Labels[labelTrainingJob]}
 }
 
-// inJob reads who made a pod. The tasks of an array of gpuctl's run without each other.
+// inJob reads the controller of a pod. The tasks of a gpuctl array run independently.
 func inJob(pod *corev1.Pod) Membership {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil || owner.Kind != KindJob || owner.APIVersion != batchv1.SchemeGroupVersion.String() ||

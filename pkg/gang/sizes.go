@@ -4,7 +4,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// readPodGroup reads a PodGroup of Kubernetes. Its policy basic makes no gang; where its pods are to lie together each is placed beside the others.
+// readPodGroup reads a PodGroup of Kubernetes. Its policy basic makes no gang; with a topology constraint each pod is placed beside the others.
 func readPodGroup(object map[string]any) Sizes {
 	out := Sizes{Whole: count(object, 0, "spec", "schedulingPolicy", "gang", "minCount")}
 	for _, constraint := range list(object, "spec", "schedulingConstraints", "topology") {
@@ -15,7 +15,7 @@ func readPodGroup(object map[string]any) Sizes {
 	return out
 }
 
-// readLeaderWorkerSet reads what each replica needs. Workers that come into being after their leader runs cannot be waited for.
+// readLeaderWorkerSet reads the requirements of each replica. Workers that are created after their leader runs cannot be waited for.
 func readLeaderWorkerSet(object map[string]any) Sizes {
 	const exclusive = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 	template := field(object, "spec", "leaderWorkerTemplate")
@@ -26,8 +26,8 @@ func readLeaderWorkerSet(object map[string]any) Sizes {
 	return several(Sizes{Each: count(template, 1, "size")})
 }
 
-// readJobSet reads all pods of a JobSet as one group, and where its jobs start one after another each of them as one. With an exclusive
-// topology pods come into being after the first of their job has its place, so they cannot be waited for.
+// readJobSet reads all pods of a JobSet as one group, or each job as a group if its jobs start one after another. With an exclusive topology
+// pods are created after the first pod of their job has its place, so they cannot be waited for.
 func readJobSet(object map[string]any) Sizes {
 	const exclusive = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 	if text(object, "metadata", "annotations", exclusive) != "" {
@@ -59,7 +59,7 @@ func readJobSet(object map[string]any) Sizes {
 	return several(out)
 }
 
-// succeededJobs is how many jobs of a replicated job have succeeded: their pods do not come back.
+// succeededJobs returns how many jobs of a replicated job have succeeded: their pods do not come back.
 func succeededJobs(object map[string]any, name string) int {
 	for _, status := range list(object, "status", "replicatedJobsStatus") {
 		if text(status, "name") == name {
@@ -69,14 +69,14 @@ func succeededJobs(object map[string]any, name string) int {
 	return 0
 }
 
-// podsOfJob is how many pods of a Job run at a time.
+// podsOfJob returns how many pods of a Job run at a time.
 func podsOfJob(job any) int {
 	pods := count(job, 1, "spec", "parallelism")
 	return min(pods, count(job, pods, "spec", "completions"))
 }
 
-// readRayCluster reads the head and the workers that a RayCluster starts with: the fewest of each group where it is scaled by itself.
-// The defaults are those of KubeRay 1.6.
+// readRayCluster reads the head and the workers that a RayCluster starts with: the minimum of each group if it is autoscaled. The defaults are
+// those of KubeRay 1.6.
 func readRayCluster(object map[string]any) Sizes {
 	spec := field(object, "spec")
 	scales, _ := field(spec, "enableInTreeAutoscaling").(bool)
@@ -110,7 +110,7 @@ func readTrainingJob(roles string) func(map[string]any) Sizes {
 			pods := count(replicas, 1, "replicas")
 			switch {
 			case role == "Launcher" && late:
-				continue // it comes into being when the workers run
+				continue // it is created when the workers run
 			case role == "Worker":
 				pods = min(pods, count(spec, pods, "elasticPolicy", "minReplicas"))
 			}
@@ -126,7 +126,7 @@ func readTrainingJob(roles string) func(map[string]any) Sizes {
 	}
 }
 
-// readJob reads a Job whose pods have one index each and all run at a time. Where each index may fail on its own they need no other.
+// readJob reads a Job whose pods have one index each and all run at a time. If each index may fail on its own, the pods are independent.
 func readJob(object map[string]any) Sizes {
 	spec := field(object, "spec")
 	pods := count(spec, 1, "parallelism")
@@ -137,7 +137,7 @@ func readJob(object map[string]any) Sizes {
 	return several(Sizes{Whole: max(0, pods-count(object, 0, "status", "succeeded"))})
 }
 
-// several leaves out the groups of a single pod, which waits for no other.
+// several drops the groups of a single pod, which waits for no other.
 func several(s Sizes) Sizes {
 	if s.Whole < 2 {
 		s.Whole = 0

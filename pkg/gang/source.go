@@ -12,16 +12,16 @@ import (
 
 // Gang names a gang, and says how many members it needs.
 type Gang struct {
-	// Group is the name of its group, as [Named] has it or [Membership] writes it.
+	// Group is the name of its group, as [NamedGroup] has it or [Membership] writes it.
 	Group types.NamespacedName
-	// Owner is the controller of its members, "" where a group gathers those of several.
+	// Owner is the controller of its members, "" if the group gathers those of several.
 	Owner types.UID
 	// Least is how many members it needs.
 	Least int
 }
 
-// Has reports whether a pod is a member. What an object says that it needs leaves out what has succeeded, so that such a pod is none of the gang that
-// is read from one.
+// Has reports whether a pod is a member. The required size of an object excludes succeeded pods, so such a pod is not a member of a gang
+// that is read from an object.
 func (g Gang) Has(pod *corev1.Pod) bool {
 	if pod.Namespace != g.Group.Namespace {
 		return false
@@ -33,7 +33,7 @@ func (g Gang) Has(pod *corev1.Pod) bool {
 	return named && name == g.Group && (g.Owner == "" || g.Owner == ownerOf(pod))
 }
 
-// Labels are those that all members have, and that members can be listed by; nil where they have none in common.
+// Labels returns labels that all members have, and that members can be listed by; nil if they have none in common.
 func (g Gang) Labels() map[string]string {
 	m, recognized := Parse(g.Group.Name)
 	if !recognized {
@@ -52,7 +52,7 @@ func ownerOf(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// Source is an object that may say what the gang of a pod is.
+// Source is an object that may define the gang of a pod.
 type Source struct {
 	Resource schema.GroupVersionResource
 	// Kind is that of the resource, and Name the object's, in the pod's namespace.
@@ -61,12 +61,12 @@ type Source struct {
 	read func(object *unstructured.Unstructured) (Gang, bool)
 }
 
-// Read returns the gang of the pod, and false where the object says that it is in none, or cannot be read: the scheduler makes no gang of it then
+// Read returns the gang of the pod, and false if the object says that it is in none, or is malformed: then the scheduler makes no gang of it
 // either.
 func (s Source) Read(object *unstructured.Unstructured) (Gang, bool) { return s.read(object) }
 
-// SourcesOf returns the objects that may say what the gang of a pod is, of which the first that exists does; none for a pod of no gang. A pod without
-// a controller that names a PodGroup is in none: nobody would start it again.
+// SourcesOf returns the objects that may define the gang of a pod, in order of precedence; none for a pod without a gang. A pod without a
+// controller that names a PodGroup is in none, because it would not be restarted.
 func SourcesOf(pod *corev1.Pod) []Source {
 	if name, named := Named(pod); named {
 		owner := ownerOf(pod)
@@ -94,8 +94,8 @@ func SourcesOf(pod *corev1.Pod) []Source {
 // labelledGroups are the PodGroups that pods name by a label.
 var labelledGroups = resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 
-// ReadLabelled returns how many members a PodGroup that pods name by a label needs, and whether it gathers those of several controllers; false where it
-// cannot be read.
+// ReadLabelled returns how many members a PodGroup that pods name by a label needs, and whether it gathers those of several controllers; false
+// if it is malformed.
 func ReadLabelled(object *unstructured.Unstructured) (least int, severalOwners, ok bool) {
 	members, _, err := unstructured.NestedInt64(object.Object, "spec", "minMember")
 	return int(min(max(members, 0), mostPods)), object.GetAnnotations()[names.AnnotationSeveralOwners] == names.True, err == nil

@@ -7,40 +7,40 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// clearing is the search for units to evict: who is gone, and the room that there is then.
+// clearing is the search for units to evict: which units are gone, and the room without them.
 type clearing struct {
 	*Eviction
 	gone []bool
-	// states are what the nodes take now, and most when nobody is there who may be evicted. on is the units by node.
+	// states are what the nodes take now, and emptyStates what they take without any evictable pods. on are the units by node.
 	states, most []*state
 	on           [][]int
-	// known are the states of nodes by who of the first 64 units on them is gone, and spare those that are made for the next ones.
+	// known are the states of nodes by which of the first 64 units on them are gone, and spareStates preallocated states.
 	known []known
 	spare []state
 	rooms []int
-	// strict says that segments have to lie in one domain each that only should, and together that all roles are counted together.
+	// strict says that segments that should lie in one domain each must do so. together says that all roles are counted together.
 	strict, together bool
-	// exhausted says that it could not be looked at all that it takes, so that who leaves might have stayed.
+	// exhausted says that the search ran out of steps, so that some victims of its answer might not be necessary.
 	exhausted bool
 }
 
 // state is what a node takes while some units are gone.
 type state struct {
-	// room is how many members of each role, when it takes no others.
+	// room is how many members of each role it takes, without other roles.
 	room []int
-	// mixes are the mixtures of members that it takes, once these were asked for.
+	// mixes are the mixtures of members that it takes, computed on first use.
 	mixes [][]int
 	mixed bool
 }
 
-// known are the states of a node that were counted, by a mask of the units that were gone: in a list, or where that would be long, by number.
+// known are the counted states of a node, by a mask of the units that are gone: in a list, or in a map if the list would be long.
 type known struct {
 	masks  []uint64
 	states []*state
 	more   map[uint64]*state
 }
 
-// fewKnown is as many as are looked through.
+// fewKnown is how many entries are searched linearly.
 const fewKnown = 24
 
 func (k *known) of(mask uint64) *state {
@@ -84,7 +84,7 @@ func newClearing(e *Eviction) *clearing {
 	return c
 }
 
-// distinct are some numbers, each once.
+// distinct returns the sorted numbers without duplicates.
 func distinct(numbers []int) []int {
 	if len(numbers) < 2 || slices.IsSorted(numbers) && len(slices.Compact(slices.Clone(numbers))) == len(numbers) {
 		return numbers
@@ -119,7 +119,7 @@ func (c *clearing) count(node int, gone []bool) *state {
 	return s
 }
 
-// newState makes many states at once, as there are.
+// newState allocates states in batches.
 func (c *clearing) newState() *state {
 	const many = 256
 	roles := len(c.Roles)
@@ -149,18 +149,18 @@ func (c *clearing) mixesOn(node int) [][]int {
 	return s.mixes
 }
 
-// place is the domain that is looked at, and how many members of each role it has room for.
+// place is the current domain, and how many members of each role it has room for.
 type place struct {
 	*topology.Domain
 	inside []bool
 	room   []int
-	// stocks are what it has room for in segments, by role; nil where there are none.
+	// stocks are its room for segments, by role; nil if there are none.
 	stocks []*stock
-	// crew are the members of several roles, nil where these are counted one by one, and value what the nodes take by its weights.
+	// crew are the members of several roles, nil if roles are counted separately. value is what the nodes take by its weights.
 	crew    *crew
 	weights [2][]int
 	value   [2]int
-	// taken is where all of them had places last, and touched the nodes that have changed since.
+	// taken is the last complete placement, and touched the nodes that have changed since.
 	taken   map[int][]int
 	touched []int
 }
@@ -176,7 +176,7 @@ func (c *clearing) placeOf(d *topology.Domain) *place {
 	return p
 }
 
-// gather has all roles of a gang counted together.
+// gather counts all roles of a gang together.
 func (c *clearing) gather(p *place) {
 	if len(c.Roles) == 1 || p.stocks != nil {
 		return
@@ -194,7 +194,7 @@ func (c *clearing) unitsOn(d *topology.Domain) (units []int) {
 	return slices.Compact(units)
 }
 
-// set has a unit leave or come back.
+// set evicts a unit or brings it back.
 func (c *clearing) set(p *place, unit int, gone bool) {
 	if c.gone[unit] == gone {
 		return
@@ -205,7 +205,7 @@ func (c *clearing) set(p *place, unit int, gone bool) {
 	}
 }
 
-// setAll is set for some units at once. A node that several of them are on is counted once, and not after each.
+// setAll is setGone for several units. A node with several of them is counted once, and not after each.
 func (c *clearing) setAll(p *place, units []int, gone bool) {
 	var changed []int
 	for _, unit := range units {
@@ -220,7 +220,7 @@ func (c *clearing) setAll(p *place, units []int, gone bool) {
 	}
 }
 
-// renew counts what a node takes after units on it have left or come back.
+// renew counts what a node takes after a change of its units.
 func (c *clearing) renew(p *place, node int) {
 	before, after := c.states[node], c.stateOf(node, c.gone)
 	if c.states[node] = after; !p.inside[node] {
@@ -238,7 +238,7 @@ func (c *clearing) renew(p *place, node int) {
 	}
 }
 
-// fits says whether the gang has room with those gone that are: role by role, or for all of them together.
+// fits reports whether the gang has room in the current state: role by role, or for all roles together.
 func (c *clearing) fits(p *place) bool {
 	for role, count := range c.Roles {
 		if p.room[role] < count {
@@ -251,7 +251,7 @@ func (c *clearing) fits(p *place) bool {
 	return !c.together || c.fitTogether(p)
 }
 
-// fitTogether asks for places of all roles: in segments for a whole plan, since nothing less tells.
+// fitTogether searches for places of all roles. With segments it makes a whole plan, since nothing less is conclusive.
 func (c *clearing) fitTogether(p *place) bool {
 	if p.stocks != nil {
 		if !c.affords(8 * c.nodes() * len(c.Roles)) {
@@ -291,7 +291,7 @@ func (c *clearing) takes(node int, counts []int) bool {
 	return counts == nil || slices.ContainsFunc(c.mixesOn(node), func(mix []int) bool { return covers(mix, counts) })
 }
 
-// seatFirst has members of several roles go to the nodes first that change last when units come back in an order.
+// seatFirst places members of several roles first on the nodes that change last when units come back in a given order.
 func (c *clearing) seatFirst(p *place, order []int) {
 	if p.crew == nil {
 		return

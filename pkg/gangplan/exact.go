@@ -2,15 +2,16 @@ package gangplan
 
 import "slices"
 
-// seating is who has a place by now: an index of how many there are of each role but one, and the most of that one for each.
+// seating is a dynamic programming table of placed members: indexed by the numbers of all roles but one, with the maximum of the
+// remaining role.
 type seating struct {
 	most []int32
-	// mix and from are by which mixture of the last node, and from which index, each came about; mix -1 is none.
+	// mix and from are the mixture of the last node, and the index before it, that led to each entry; mix -1 is none.
 	mix  []int16
 	from []int32
 }
 
-// exactly looks at all ways, as far as steps last: node by node, for all numbers of members of each role but the one with the most.
+// exactly searches exhaustively, as far as steps last: node by node, for all numbers of members of each role but the largest one.
 func (c *crew) exactly() map[int][]int {
 	last, states := 0, 1
 	for role := range c.want {
@@ -50,7 +51,7 @@ func (c *crew) exactly() map[int][]int {
 	return nil
 }
 
-// with is who has a place when one more node takes some.
+// with returns the table with one more node.
 func (c *crew) with(before *seating, node int, stride []int, last int) seating {
 	next := seating{most: slices.Clone(before.most), mix: make([]int16, len(before.most)), from: make([]int32, len(before.most))}
 	for i := range next.mix {
@@ -75,7 +76,7 @@ func (c *crew) with(before *seating, node int, stride []int, last int) seating {
 	return next
 }
 
-// follow goes back over the nodes, and has each take what it was found to.
+// follow goes back over the nodes, and assigns to each what it takes.
 func (c *crew) follow(all []seating, at int) map[int][]int {
 	taken, left := map[int][]int{}, slices.Clone(c.want)
 	for i := len(all) - 1; i > 0; i-- {

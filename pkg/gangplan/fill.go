@@ -13,17 +13,17 @@ type filling struct {
 	// room is how many of them each node takes.
 	room []int
 	want int
-	// standing and onNode are how many members each domain and each node has already.
+	// standing and onNode are how many placed members each domain and each node has.
 	standing map[*topology.Domain]int
 	onNode   map[int]int
-	// weight is what a pair of members in one domain is worth: more than all room that could be left.
+	// weight is the value of a pair of members in one domain: more than all room that could be left.
 	weight int
-	// division is the segments of the role, nil for none, and dealt how many of each size a domain takes.
+	// division is the segments of the role, nil for none. segmentsByDomain is how many of each size a domain takes.
 	division *division
 	dealt    map[*topology.Domain][]int
 }
 
-// stand notes members that have places.
+// stand records placed members.
 func (f *filling) stand(nodes []int) {
 	f.standing, f.onNode = map[*topology.Domain]int{}, map[int]int{}
 	for _, node := range nodes {
@@ -56,7 +56,7 @@ func (f *filling) fill(d *topology.Domain) (map[int]int, bool) {
 	return counts, true
 }
 
-// affords takes steps off those that are left, and reports false where there are too few.
+// affords subtracts steps from the remaining ones, and returns false if there are too few.
 func (p *Problem) affords(steps int) bool {
 	if p.Steps == nil || steps > *p.Steps {
 		return false
@@ -65,7 +65,7 @@ func (p *Problem) affords(steps int) bool {
 	return true
 }
 
-// steps is how many the exact search in a domain takes.
+// steps returns how many steps the exact search of a domain takes.
 func (f *filling) steps(d *topology.Domain) int {
 	steps, before := len(d.Nodes), 0
 	if len(d.Children) == 0 {
@@ -83,7 +83,7 @@ func (f *filling) steps(d *topology.Domain) int {
 	return steps
 }
 
-// roomOf is how many of the members a domain takes.
+// roomOf returns how many of the members a domain takes.
 func (f *filling) roomOf(d *topology.Domain) int {
 	room := 0
 	for _, node := range d.Nodes {
@@ -92,21 +92,20 @@ func (f *filling) roomOf(d *topology.Domain) int {
 	return min(room, f.want)
 }
 
-// table is what the best way is worth to have so many members in a domain, and how it divides them.
+// table is the value of the best way to place each number of members in a domain, and how the members are divided.
 type table struct {
 	worth []int // by the number of members, or by the index of segments
-	// children are the tables of the domains in it, and split how many members the child takes when it and those before it
-	// have so many.
+	// children are the tables of its subdomains. split is how many members the child takes when it and those before it have so many.
 	children []*table
 	split    [][]int32
-	// nodes are some of an innermost domain, the most room first.
+	// nodes are nodes of an innermost domain, the most room first.
 	nodes []int
-	// inner is the table by members of a domain that segments lie in, which this is of by segments.
+	// inner is the table by members of a segment's domain, from which this table by segments is derived.
 	inner  *table
 	domain *topology.Domain
 }
 
-// best works out a domain from the domains in it.
+// best computes the table of a domain from those of its subdomains.
 func (f *filling) best(d *topology.Domain) *table {
 	t := &table{worth: []int{0}}
 	limit, per := f.limit(d)
@@ -136,7 +135,7 @@ func (f *filling) best(d *topology.Domain) *table {
 	return t
 }
 
-// join adds a child to a domain, up to a last index, of which [division.per] is given.
+// join adds a child to a domain, up to a last index. per is that of [division.indexStride].
 func (t *table) join(child *table, limit, per int) {
 	size := min(len(t.worth)+len(child.worth)-1, limit+1)
 	worth, split := make([]int, size), make([]int32, size)
@@ -154,7 +153,7 @@ func (t *table) join(child *table, limit, per int) {
 			if per > 1 && before%per+n%per >= per {
 				continue
 			}
-			if sum := a + b; sum >= worth[before+n] { // of equals, the one that fills the first
+			if sum := a + b; sum >= worth[before+n] { // among equals, the one that fills the first
 				worth[before+n], split[before+n] = sum, int32(n)
 			}
 		}
@@ -163,8 +162,8 @@ func (t *table) join(child *table, limit, per int) {
 	t.children, t.split = append(t.children, child), append(t.split, split)
 }
 
-// inDomain lists the nodes of an innermost domain that have room, those with members one by one, and the others together:
-// the most room first, and equal ones by name.
+// inDomain lists the nodes of an innermost domain that have room: those with members one by one, and the others together, sorted by room and
+// then by name.
 func (f *filling) inDomain(d *topology.Domain) [][]int {
 	var lists [][]int
 	var others []int
@@ -181,8 +180,8 @@ func (f *filling) inDomain(d *topology.Domain) [][]int {
 	return append(lists, others)
 }
 
-// onNodes fills nodes of which none has members, or only one: those with the most room first, and the rest where it leaves the
-// least. That leaves the most pairs on one node.
+// onNodes fills nodes without members, or a single node: the nodes with the most room first, and the rest where the least room remains. That
+// yields the most pairs on one node.
 func (f *filling) onNodes(nodes []int) *table {
 	t := &table{nodes: nodes}
 	room, standing := 0, 0
@@ -208,7 +207,7 @@ func (f *filling) onNodes(nodes []int) *table {
 	return t
 }
 
-// tightest returns the node of a list in which room falls that has the least room for so many, the first of equals.
+// tightest returns the node with the least room for so many members, the first among equals, from a list sorted by decreasing room.
 func (f *filling) tightest(nodes []int, members int) int {
 	behind, _ := slices.BinarySearchFunc(nodes, members, func(node, members int) int {
 		if f.room[node] >= members {
@@ -226,7 +225,7 @@ func (f *filling) tightest(nodes []int, members int) int {
 	return nodes[first]
 }
 
-// take notes where so many members go.
+// take records where so many members go.
 func (t *table) take(f *filling, members int, counts map[int]int) {
 	if t.inner != nil {
 		f.dealt[t.domain] = f.division.of(members)
@@ -241,7 +240,7 @@ func (t *table) take(f *filling, members int, counts map[int]int) {
 	f.fillNodes(t.nodes, members, counts)
 }
 
-// fillNodes divides members among nodes as onNodes does.
+// fillNodes divides members among nodes as tableOfNodes does.
 func (f *filling) fillNodes(nodes []int, members int, counts map[int]int) {
 	for members > 0 {
 		node := nodes[0]
@@ -255,7 +254,7 @@ func (f *filling) fillNodes(nodes []int, members int, counts map[int]int) {
 	}
 }
 
-// greedily fills the largest domains first, and puts the rest where it leaves the least room.
+// greedily fills the largest domains first, and puts the rest where the least room remains.
 func (f *filling) greedily(d *topology.Domain, members int, counts map[int]int) {
 	if len(d.Children) == 0 {
 		for _, nodes := range f.inDomain(d) {

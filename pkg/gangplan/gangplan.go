@@ -1,14 +1,13 @@
-// Package gangplan finds places for all members of a gang at once, close together in the topology of the cluster. It is
-// pure: it is told where nodes lie and how many members of each role a node takes, and knows neither pods nor resources. So
-// the scheduler, a simulation and who explains either can ask it.
+// Package gangplan finds places for all members of a gang at once, close together in the topology of the cluster. It is pure: its input is the
+// location of nodes and how many members of each role a node takes, without pods or resources. So the scheduler, a simulation and tools that
+// explain either can use it.
 //
-// Members are close where few levels of the topology lie between them. Of all ways to place them it takes the one with the
-// fewest levels between the pairs of members, and among equals the one that leaves the least room beside them in the domains
-// that they use, so that large rooms stay whole for others. For members of one role that is exact up to a budget of steps;
-// roles are placed one after the other, in two orders.
+// Members are close if few levels of the topology lie between them. Among all placements it selects the one with the fewest levels between the
+// pairs of members, and among equals the one that leaves the least room beside them in the domains that they use, so that large rooms stay whole
+// for others. For members of one role that is exact up to a budget of steps; roles are placed one after the other, in two orders.
 //
-// A gang can be divided into segments that each lie in one domain, while the whole of it may lie in several. Of all ways to do
-// that it takes the closest one, too, where segments of one role have two sizes at most: the last may be smaller.
+// A gang can be divided into segments that each lie in one domain, while the whole gang may lie in several. Here too it selects the closest
+// placement, if segments of one role have at most two sizes: the last may be smaller.
 package gangplan
 
 import (
@@ -18,54 +17,54 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// Problem is a gang that wants places, and where they may be.
+// Problem is a gang that needs places, and where they may be.
 type Problem struct {
 	Tree *topology.Tree
-	// Roles are how many members of each role want a place. Members of a role are alike.
+	// Roles are how many members of each role need a place. Members of a role are alike.
 	Roles []int
-	// Room returns how many members of a role a node takes beside some others, which are given by role; nil are none.
+	// Room returns how many members of a role a node takes beside some others, which are given by role; nil for none.
 	Room func(node, role int, beside []int) int
 	// Level is the level of the tree at which one domain has to hold all members, -1 for none.
 	Level int
-	// Segments are members that lie in one domain together, where not all have to. nil are none.
+	// Segments are groups of members that need one domain each, if the whole gang does not. nil for none.
 	Segments *Segments
-	// Standing are the nodes of members that have their places already.
+	// Standing are the nodes of members that are already placed.
 	Standing []int
-	// Steps is how many the exact search may still take, which takes off what it uses: the plans that one attempt tries can share
-	// it. When they are used up the largest domains are filled first. nil are none.
+	// Steps is how many steps the exact search may still take. The search subtracts what it uses, so the plans of one attempt can share it. When
+	// the steps are used up, the largest domains are filled first. nil for none.
 	Steps *int
 }
 
-// DefaultBudget is steps that take some 50 ms.
+// DefaultBudget is a number of steps that take some 50 ms.
 const DefaultBudget = 20_000_000
 
 // Plan is a place for each member.
 type Plan struct {
-	// Places are the nodes of the members of each role, in the order of the topology: neighbours in the list are neighbours
-	// in the cluster. With segments they are in the order of these, and so in each.
+	// Places are the nodes of the members of each role, in topology order: neighbors in the list are neighbors in the cluster. With segments
+	// they are in segment order, and in topology order within each segment.
 	Places [][]int
 	// Segmented says that each segment lies in one domain.
 	Segmented bool
 	// Domain is the innermost domain that holds all of the gang.
 	Domain *topology.Domain
-	// Crossed is how many levels of the topology lie between its members, pair by pair.
+	// Crossed is how many levels of the topology lie between its members, summed over pairs.
 	Crossed int
 }
 
-// Miss is how near a gang came to a plan.
+// Miss is how close a gang came to a plan.
 type Miss struct {
-	// Could says that a domain has room for all members of each role, as long as it takes no others.
+	// Could says that a domain has room for all members of each role, as long as it takes no other roles.
 	Could bool
 	// Domain is the one with room for the most members, nil if there is none of the level.
 	Domain *topology.Domain
-	// Room is how many of the members it has room for, counted role by role.
+	// Room is how many members that domain has room for, counted role by role.
 	Room int
-	// Segments are how many of them have room, of those of a gang that has no plan. Domain and Room are of the next one then, and
-	// Want is how many members it has.
+	// Segments is how many segments have room, for a gang without a plan. Domain and Room then refer to the next segment, and Want is its number
+	// of members.
 	Segments, Want int
 }
 
-// Make returns a plan, or how near it came.
+// Make returns a plan, or how close it came.
 func Make(p Problem) (*Plan, Miss) {
 	plan, miss := find(p)
 	if plan == nil && p.Segments != nil && p.Segments.Preferred {
@@ -75,7 +74,7 @@ func Make(p Problem) (*Plan, Miss) {
 	return plan, miss
 }
 
-// find returns what Make does of a gang whose segments are no mere wish.
+// find does what Make does for a gang whose segments are required.
 func find(p Problem) (*Plan, Miss) {
 	s := newSearch(&p)
 	for _, tier := range s.tiers() {
@@ -95,13 +94,13 @@ func find(p Problem) (*Plan, Miss) {
 	return nil, s.miss()
 }
 
-// Nearest returns how near a gang comes to a plan, by sums alone.
+// Nearest returns how close a gang comes to a plan, by sums alone.
 func Nearest(p Problem) Miss { return newSearch(&p).miss() }
 
 // search is one call of Make.
 type search struct {
 	*Problem
-	// free is how many members of a role each node takes when it takes no others, by role and node.
+	// free is how many members of a role each node takes without other roles, by role and node.
 	free [][]int
 	// divisions are the segments of each role, nil for none.
 	divisions []*division
@@ -120,9 +119,9 @@ func newSearch(p *Problem) *search {
 
 func (p *Problem) nodes() int { return len(p.Tree.Root.Nodes) }
 
-// tiers are the domains to try: all of the first that can hold the gang are compared, and those after it are not tried then.
-// Members of one role find the closest places among all nodes. With several roles the first one would take them without
-// knowing of the others, so domains are tried from the innermost on.
+// tiers returns the domains to try. All domains of the first tier that can hold the gang are compared; later tiers are only tried if it has
+// none. Members of one role find the closest places among all nodes. With several roles the first role would take those regardless of the
+// others, so domains are tried from the innermost on.
 func (s *search) tiers() [][]*topology.Domain {
 	if s.Level >= 0 {
 		domains := s.Tree.At(s.Level)
@@ -144,7 +143,7 @@ func (s *search) tiers() [][]*topology.Domain {
 	return append(tiers, []*topology.Domain{s.Tree.Root})
 }
 
-// couldHold says whether a domain has room for all members of each role when it takes no others: a sum, before any search.
+// couldHold reports whether a domain has room for all members of each role without other roles: a sum, before any search.
 func (s *search) couldHold(d *topology.Domain) bool {
 	for role, count := range s.Roles {
 		if s.roomIn(d, role, count) < count {
@@ -157,13 +156,13 @@ func (s *search) couldHold(d *topology.Domain) bool {
 	return true
 }
 
-// pack fills the domains in one with the segments of a role.
+// pack fills the subdomains of a domain with the segments of a role.
 func (s *search) pack(d *topology.Domain, role int) packing {
 	v := s.divisions[role]
 	return v.pack(domainsOf(d, v.level, nil), func(d *topology.Domain) int { return s.roomIn(d, role, s.Roles[role]) })
 }
 
-// roomIn is how many members of a role a domain takes, up to a limit.
+// roomIn returns how many members of a role a domain takes, up to a limit.
 func (s *search) roomIn(d *topology.Domain, role, limit int) int {
 	room := 0
 	for _, node := range d.Nodes {
@@ -174,7 +173,7 @@ func (s *search) roomIn(d *topology.Domain, role, limit int) int {
 	return room
 }
 
-// miss tells of the domain with room for the most members, or for the most of the next segment.
+// miss returns the domain with room for the most members, or for the most of the next segment.
 func (s *search) miss() Miss {
 	if s.Segments != nil {
 		return s.missOfSegments()
@@ -198,8 +197,8 @@ func (s *search) miss() Miss {
 	return miss
 }
 
-// missOfSegments counts the segments that have room, role by role. When roles have room one by one and not together, it is the last
-// segment that has none.
+// missOfSegments counts the segments that have room, role by role. If roles have room separately but not together, it is the last segment that
+// has none.
 func (s *search) missOfSegments() Miss {
 	miss, last := Miss{Could: s.couldHold(s.Tree.Root)}, packing{}
 	for role, v := range s.divisions {
@@ -219,11 +218,11 @@ func (s *search) missOfSegments() Miss {
 	return miss
 }
 
-// trial is places for all members in one domain.
+// trial is a placement of all members in one domain.
 type trial struct {
 	// taken is how many members of each role a node takes, by node and role.
 	taken map[int][]int
-	// crossed is how many levels lie between the members, and spare how many more the domain would take.
+	// crossed is how many levels lie between the members, and spare how many more members the domain would take.
 	crossed, spare int
 	// dealt is how many segments of each size a domain takes, by role.
 	dealt []map[*topology.Domain][]int
@@ -233,7 +232,7 @@ func (t *trial) before(other *trial) bool {
 	return cmp.Or(cmp.Compare(t.crossed, other.crossed), cmp.Compare(t.spare, other.spare)) < 0
 }
 
-// try places all members in a domain: the role with the least room first, and when that fails the one with the most.
+// try places all members in a domain: the role with the least room first, and if that fails the one with the most.
 func (s *search) try(d *topology.Domain) *trial {
 	order := make([]int, len(s.Roles))
 	room := make([]int, len(s.Roles))
@@ -295,8 +294,8 @@ func (s *search) inOrder(d *topology.Domain, order []int) *trial {
 	return t
 }
 
-// crossed adds up how many levels lie between the members, those that stand already among them: for each level, the ordered
-// pairs that are in different domains of it.
+// crossed returns how many levels lie between the members, including those already placed: for each level, the ordered pairs that are in
+// different domains of it.
 func (s *search) crossed(taken map[int][]int) int {
 	byNode := map[int]int{}
 	for node, roles := range taken {

@@ -7,17 +7,17 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// A node takes some mixtures of members of several roles. Whether all members have a place on some nodes is a question about all of
-// them at once: counted role by role, two roles that each need the last node both have room on it.
+// A node takes some mixtures of members of several roles. Whether all members fit on some nodes depends on all roles at once: counted role by
+// role, two roles that each need the last node both have room on it.
 
 const (
-	// mostMixes is how many of the largest mixtures of a node are known, and mostAsked how often its room is asked for them.
+	// mostMixes is how many of the largest mixtures of a node are computed, and maxRoomQueries how often its room is queried for them.
 	mostMixes, mostAsked = 64, 512
-	// unitWeight is what all members of a role that an empty node takes weigh together.
+	// unitWeight is the total weight of all members of a role that an empty node takes.
 	unitWeight = 1 << 20
 )
 
-// mixesOf are the largest mixtures of members of each role that a node takes, no more than are wanted of each. room is how many of a
+// mixesOf returns the largest mixtures of members of each role that a node takes, with no more of each than needed. room returns how many of a
 // role it takes beside others, nil for none.
 func mixesOf(want []int, room func(role int, beside []int) int) (mixes [][]int) {
 	order := make([]int, len(want))
@@ -63,18 +63,18 @@ func covers(mix, other []int) bool {
 	return true
 }
 
-// crew is members of several roles that want a place on some nodes together.
+// crew is members of several roles that need places on some nodes together.
 type crew struct {
 	want []int
 	// nodes are by number, and mixes what each of them takes.
 	nodes []int
 	mixes func(node int) [][]int
-	// affords takes steps off those that are left, and reports false where there are too few.
+	// affords subtracts steps from the remaining ones, and returns false if there are too few.
 	affords func(steps int) bool
 }
 
-// seat returns how many members of each role each node takes so that all have a place, nil where that cannot be. When steps run out it
-// may miss a way.
+// seat returns how many members of each role each node takes so that all have a place, nil if that is impossible. When steps run out it may miss
+// a placement.
 func (c *crew) seat() map[int][]int {
 	weights := c.weights()
 	if !c.enough(c.value(weights), weights) {
@@ -83,7 +83,7 @@ func (c *crew) seat() map[int][]int {
 	return c.seatBy(weights)
 }
 
-// seatBy is seat for nodes that take enough by their weights.
+// seatBy is placeAll for nodes with sufficient total value.
 func (c *crew) seatBy(weights [2][]int) map[int][]int {
 	if taken := c.greedily(weights[1]); taken != nil {
 		return taken
@@ -94,7 +94,7 @@ func (c *crew) seatBy(weights [2][]int) map[int][]int {
 	return c.exactly()
 }
 
-// weights are ways to weigh a member of each role: all alike, and by how much of a node it takes.
+// weights returns two ways to weigh a member of each role: all equal, and by the part of a node that it takes.
 func (c *crew) weights() (weights [2][]int) {
 	most := make([]int, len(c.want))
 	for _, node := range c.nodes {
@@ -113,7 +113,7 @@ func (c *crew) weights() (weights [2][]int) {
 	return weights
 }
 
-// value is what the nodes take at most by each of two weights.
+// value returns the most that the nodes take by each of two weights.
 func (c *crew) value(weights [2][]int) (value [2]int) {
 	for _, node := range c.nodes {
 		for i, of := range valueOf(c.mixes(node), weights) {
@@ -123,7 +123,7 @@ func (c *crew) value(weights [2][]int) (value [2]int) {
 	return value
 }
 
-// enough reports whether nodes of a value may take all. Where they take too little by either weight no way to seat the members can mend that.
+// enough reports whether nodes of a total value may take all members. If they take too little by either weight, no placement can succeed.
 func (c *crew) enough(value [2]int, weights [2][]int) bool {
 	return value[0] >= weigh(c.want, weights[0]) && value[1] >= weigh(c.want, weights[1])
 }
@@ -145,7 +145,7 @@ func weigh(counts, weight []int) (all int) {
 	return all
 }
 
-// scarce weighs the members of a role the more the fewer nodes take one.
+// scarce weighs the members of a role inversely to the number of nodes that take one.
 func (c *crew) scarce() []int {
 	nodes, weight := make([]int, len(c.want)), make([]int, len(c.want))
 	for _, node := range c.nodes {
@@ -161,7 +161,7 @@ func (c *crew) scarce() []int {
 	return weight
 }
 
-// greedily has each node take the mixture that weighs the most of those who have no place yet.
+// greedily assigns to each node the mixture with the most weight of unplaced members.
 func (c *crew) greedily(weight []int) map[int][]int {
 	taken, left, missing := map[int][]int{}, slices.Clone(c.want), sum(c.want)
 	for _, node := range c.nodes {
@@ -195,7 +195,7 @@ func (c *crew) greedily(weight []int) map[int][]int {
 	return taken
 }
 
-// jointly places members of several roles in a domain where that fails one role after the other.
+// jointly places members of several roles in a domain if placing one role after the other fails.
 func (s *search) jointly(d *topology.Domain) *trial {
 	known := map[int][][]int{}
 	c := &crew{want: s.Roles, nodes: d.Nodes, affords: s.affords, mixes: func(node int) [][]int {
@@ -213,8 +213,8 @@ func (s *search) jointly(d *topology.Domain) *trial {
 	return &trial{taken: taken}
 }
 
-// Together is how many of the members have a place when those of all roles are counted together, wherever they lie. It is all of them where
-// they have, as far as steps last, and else some that have.
+// Together returns how many of the members have a place when all roles are counted together, wherever they lie. It returns the number of all
+// members if they fit, as far as steps last, and else the number that was placed.
 func Together(p Problem) int {
 	s, all := newSearch(&p), sum(p.Roles)
 	seated := all - sum(s.inTurn())
@@ -228,7 +228,7 @@ func Together(p Problem) int {
 	return seated
 }
 
-// hasRoom reports whether a node takes a member of a role that some are wanted of.
+// hasRoom reports whether a node takes a member of a role that is still needed.
 func (s *search) hasRoom(node int, want []int) bool {
 	for role, count := range want {
 		if count > 0 && s.free[role][node] > 0 {
@@ -247,8 +247,8 @@ func (s *search) mixesOn(node int, want []int) [][]int {
 	})
 }
 
-// inTurn has one node after the other take the mixture that weighs the most, members of a role the more the less room it has, until all have a
-// place. It returns how many of each role have none.
+// inTurn assigns to one node after the other the mixture with the most weight, where roles with less room weigh more, until all members are
+// placed. It returns how many of each role have no place.
 func (s *search) inTurn() (left []int) {
 	left = slices.Clone(s.Roles)
 	weight := make([]int, len(left))

@@ -7,20 +7,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// Segments divide the members that want a place into parts, each of which lies in one domain of a level.
+// Segments divide the members that need a place into parts, each of which lies in one domain of a level.
 type Segments struct {
 	// Level is that of the tree.
 	Level int
 	// All are the segments, by the rank of their first member.
 	All []Segment
-	// Preferred says that members may lie otherwise where no domains have room for all segments.
+	// Preferred says that members may be placed otherwise if the domains do not have room for all segments.
 	Preferred bool
 }
 
 // Segment is some members of one role, one at least.
 type Segment struct {
 	Role, Count int
-	// Beside is the node of a member of the segment that has its place already, -1 for none.
+	// Beside is the node of a placed member of the segment, -1 for none.
 	Beside int
 }
 
@@ -28,11 +28,11 @@ type Segment struct {
 type division struct {
 	tree  *topology.Tree
 	level int
-	// domains are all of the level, in the order of the topology.
+	// domains are all domains of the level, in topology order.
 	domains  []*topology.Domain
 	segments []Segment
-	// bound are the sizes of the segments that have to go to a domain, since members of theirs are there, and pinned how many
-	// members these are: also in the wider domains that it lies in.
+	// bound are the sizes of the segments that have to go to a domain, since members of theirs are there. pinned is how many members these have,
+	// also by the wider domains around it.
 	bound  map[*topology.Domain][]int
 	pinned map[*topology.Domain]int
 	// sizes are those of all other segments, each once, the largest first, and counts how many are of each.
@@ -56,7 +56,7 @@ func divide(p *Problem) []*division {
 	return divisions
 }
 
-// domainsOf adds the domains of a level that lie in one, or are it.
+// domainsOf appends the domains of a level that lie in a domain, or are it.
 func domainsOf(d *topology.Domain, level int, to []*topology.Domain) []*topology.Domain {
 	if d.Level == level {
 		return append(to, d)
@@ -88,8 +88,7 @@ func (v *division) indexOf(size int) (at int, known bool) {
 	return slices.BinarySearchFunc(v.sizes, size, func(a, b int) int { return cmp.Compare(b, a) })
 }
 
-// take has a domain with some room take of the segments that are left as many as it has room for, the largest first. It
-// returns how many of each size.
+// take assigns to a domain with some room as many of the remaining segments as fit, the largest first. It returns how many of each size.
 func (v *division) take(left []int, room int) (taken []int, rest int) {
 	taken = make([]int, len(left))
 	for i, size := range v.sizes {
@@ -100,15 +99,15 @@ func (v *division) take(left []int, room int) (taken []int, rest int) {
 	return taken, room
 }
 
-// packing is how many segments have room, and which domain is the nearest to having it for another one.
+// packing is how many segments have room, and which domain comes closest to having it for another one.
 type packing struct {
 	segments int
 	near     *topology.Domain
-	// most is how many members of that one near has room for, of as many as want.
+	// most is how many members of the next segment near has room for, out of want.
 	most, want int
 }
 
-// all says whether all segments have room.
+// all reports whether all segments have room.
 func (v *division) all(p packing) bool { return p.segments == len(v.segments) }
 
 // pack fills some domains with segments, by sums alone.
@@ -147,9 +146,8 @@ func sum(counts []int) (all int) {
 	return all
 }
 
-// A table above the level of the segments is by how many of the first two sizes there are: index is such a pair as one number,
-// of which two can be added up while there are not more of the second size than its count. per is how many numbers one of the
-// first size takes.
+// A table above the level of the segments is indexed by the numbers of segments of the first two sizes, combined into one number. Two such
+// numbers can be added up as long as the second size does not exceed its count. indexStride is the stride of the first size.
 func (v *division) per() int {
 	if len(v.sizes) < 2 {
 		return 1
@@ -157,7 +155,7 @@ func (v *division) per() int {
 	return 1 + v.counts[1]
 }
 
-// last is the index of all segments.
+// last returns the index of all segments.
 func (v *division) last() int {
 	switch len(v.sizes) {
 	case 0:
@@ -168,7 +166,7 @@ func (v *division) last() int {
 	return v.counts[0]*v.per() + v.counts[1]
 }
 
-// of is how many of each size an index stands for, and members how many members these have.
+// of returns how many segments of each size an index stands for, and countMembers how many members these have.
 func (v *division) of(index int) []int {
 	if len(v.sizes) == 0 {
 		return nil
@@ -183,8 +181,7 @@ func (v *division) members(index int) (members int) {
 	return members
 }
 
-// places lists the places of all members by rank. It is told how many members each node takes, and how many segments of each
-// size a domain.
+// places lists the places of all members by rank, given how many members each node takes, and how many segments of each size a domain takes.
 func (v *division) places(taken func(node int) int, dealt map[*topology.Domain][]int) (places []int) {
 	in := map[*topology.Domain][]int{}
 	for node := range v.tree.InOrder() {
@@ -211,10 +208,10 @@ func (v *division) places(taken func(node int) int, dealt map[*topology.Domain][
 	return places
 }
 
-// impossible is the worth of what cannot be.
+// impossible is the value of an impossible placement.
 const impossible = -1 << 61
 
-// fillSegments places the members of a role such that each segment lies in one domain.
+// fillSegments places the members of a role so that each segment lies in one domain.
 func (f *filling) fillSegments(d *topology.Domain, counts map[int]int) bool {
 	v := f.division
 	f.dealt = map[*topology.Domain][]int{}
@@ -229,7 +226,7 @@ func (f *filling) fillSegments(d *topology.Domain, counts map[int]int) bool {
 	return true
 }
 
-// bySegments makes of the table of a domain by members the one by segments.
+// bySegments converts the table of a domain by members to one by segments.
 func (f *filling) bySegments(d *topology.Domain, inner *table) *table {
 	v := f.division
 	t := &table{inner: inner, domain: d, worth: make([]int, f.size(d)+1)}
@@ -242,7 +239,7 @@ func (f *filling) bySegments(d *topology.Domain, inner *table) *table {
 	return t
 }
 
-// size is the last index of a domain's table.
+// size returns the last index of a domain's table.
 func (f *filling) size(d *topology.Domain) int {
 	room := f.roomOf(d)
 	v := f.division
@@ -255,7 +252,7 @@ func (f *filling) size(d *topology.Domain) int {
 	return min(v.last(), (room/v.sizes[0]+1)*v.per()-1)
 }
 
-// limit is the last index that the tables in a domain need, and per what division.per is of them.
+// limit returns the last index that the tables in a domain need, and their stride.
 func (f *filling) limit(d *topology.Domain) (limit, per int) {
 	if v := f.division; v != nil && d.Level < v.level {
 		return v.last(), v.per()
@@ -263,7 +260,7 @@ func (f *filling) limit(d *topology.Domain) (limit, per int) {
 	return f.want, 1
 }
 
-// membersAt is how many members an index of a domain's table stands for.
+// membersAt returns how many members an index of a domain's table stands for.
 func (f *filling) membersAt(d *topology.Domain, index int) int {
 	if v := f.division; v != nil && d.Level < v.level {
 		return v.pinned[d] + v.members(index)
@@ -271,7 +268,7 @@ func (f *filling) membersAt(d *topology.Domain, index int) int {
 	return index
 }
 
-// deal places segments where the search would take too long: in the domains first that take the most.
+// deal places segments if the exact search would take too long: first in the domains that take the most.
 func (f *filling) deal(d *topology.Domain, counts map[int]int) bool {
 	v := f.division
 	left := slices.Clone(v.counts)
@@ -289,7 +286,7 @@ func (f *filling) deal(d *topology.Domain, counts map[int]int) bool {
 	return sum(left) == 0
 }
 
-// capacities notes how many members each domain takes when no other has any, in whole segments.
+// capacities records how many members each domain takes, in whole segments, if no other domain has any.
 func (f *filling) capacities(d *topology.Domain, to map[*topology.Domain]int) map[*topology.Domain]int {
 	if d.Level == f.division.level {
 		if room := f.roomOf(d) - f.division.pinned[d]; room > 0 && d.Name != "" {
@@ -319,7 +316,7 @@ func (f *filling) dealIn(d *topology.Domain, left []int, capacity map[*topology.
 		for i, count := range left {
 			members += count * f.division.sizes[i]
 		}
-		// The tightest of those that take all that is left, or else the one that takes the most.
+		// The tightest of the children that take all remaining segments, or else the one that takes the most.
 		next, _ := slices.BinarySearchFunc(children, members, func(child *topology.Domain, members int) int {
 			if capacity[child] >= members {
 				return -1

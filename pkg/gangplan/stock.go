@@ -2,16 +2,16 @@ package gangplan
 
 import "g8s.host/gpu-scheduler/pkg/topology"
 
-// stock is the room for the segments of one role by domain, as it changes one node at a time.
+// stock is the room for the segments of one role by domain, updated one node at a time.
 type stock struct {
 	*division
 	room map[*topology.Domain]int
-	// whole is how many of the largest segments have room, rests the domains that have room for one of the second size beside
-	// them, and short those with too little for the segments that have to go there.
+	// whole is how many of the largest segments have room, rests the domains that also have room for one of the second size, and short those
+	// with too little room for their bound segments.
 	whole, rests, short int
 }
 
-// stocksOf are those of all domains, by role, of the states of nodes; nil where it does not count whether segments lie in one domain.
+// stocksOf returns the room of all domains, by role, for given node states; nil if segments need not lie in one domain.
 func (c *clearing) stocksOf(states []*state) []*stock {
 	if c.Segments == nil || c.Segments.Preferred && !c.strict {
 		return nil
@@ -30,7 +30,7 @@ func (c *clearing) stocksOf(states []*state) []*stock {
 	return stocks
 }
 
-// change notes that a node has more room than before, or less.
+// change changes the room of a node.
 func (k *stock) change(node, by int) {
 	domain := k.tree.Of(node, k.level)
 	k.count(domain, -1)
@@ -38,7 +38,7 @@ func (k *stock) change(node, by int) {
 	k.count(domain, 1)
 }
 
-// count adds what a domain has room for, or takes it off.
+// count adds the room of a domain to the totals, or subtracts it.
 func (k *stock) count(d *topology.Domain, by int) {
 	room := k.room[d] - k.pinned[d]
 	switch {
@@ -52,7 +52,7 @@ func (k *stock) count(d *topology.Domain, by int) {
 	}
 }
 
-// holds says whether there is room for all segments: by the sums where all but one are of one size, and else domain by domain.
+// holds reports whether there is room for all segments: by sums if all but one have the same size, and else domain by domain.
 func (c *clearing) holds(k *stock) bool {
 	switch {
 	case k.short > 0:

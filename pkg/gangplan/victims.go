@@ -8,10 +8,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// Eviction is a gang for which others may be made to leave.
+// Eviction is a gang for which units may be evicted.
 type Eviction struct {
 	Problem
-	// Units are those that may be evicted.
+	// Units are the evictable units.
 	Units []Unit
 	// Budgets are how many evictions each disruption budget allows.
 	Budgets []int
@@ -19,14 +19,14 @@ type Eviction struct {
 	RoomWithout func(node, role int, beside []int, gone func(unit int) bool) int
 }
 
-// Unit is evicted as a whole or not at all: a pod, or all of a gang, which is worth nothing without some of its members.
+// Unit is evicted as a whole or not at all: a pod, or a whole gang, which is useless without some of its members.
 type Unit struct {
 	Priority int64
 	// Loss is what evicting it costs.
 	Loss int64
 	// Nodes are those that it is on.
 	Nodes []int
-	// Spends are the budgets that evicting it uses up in part.
+	// Spends are the budgets that evicting it uses.
 	Spends []Spend
 }
 
@@ -34,17 +34,17 @@ type Unit struct {
 type Spend struct{ Budget, Count int }
 
 const (
-	// mostWished is how many units there may be at most to look for victims again, by whom the segments of a gang that only prefers them come
-	// to lie together.
+	// mostWished is the maximum number of units for a second search, for victims that let the segments of a gang that only prefers them lie
+	// together.
 	mostWished = 2_000
-	// manyUnits is of how many only the first order is tried in which they come back.
+	// manyUnits is the number of units beyond which only the first order of reprieve is tried.
 	manyUnits = 4_000
 )
 
-// Victims returns whom to evict for a gang, and the plan for it when they are gone; no plan if there is none whoever leaves,
-// and no victims if it fits as it is. None of the victims could stay: with any one of them the others would not be enough.
-// Those of the lowest priority go, and of these the ones that lose the least. For segments that only should lie in one domain nobody leaves
-// who would not do so for the gang without: of victims that cost the same those are taken by whom each segment comes to lie in one.
+// Victims returns the units to evict for a gang, and its plan without them; no plan if none exists whichever units are evicted, and no victims
+// if the gang fits as it is. The set is minimal: without any one of its evictions the others would not be enough. It has the lowest possible
+// priorities, and among those the least loss. For segments that only should lie in one domain, no unit is evicted that the gang would not need
+// anyway: among victims of equal cost, those are selected that let each segment lie in one domain.
 func Victims(e Eviction) (victims []int, plan *Plan) {
 	c := newClearing(&e)
 	best, plan := c.cheapest(c.tolls())
@@ -62,7 +62,7 @@ func Victims(e Eviction) (victims []int, plan *Plan) {
 	return best.units, plan
 }
 
-// tolls are sets of units by whose leaving there seems to be room, the cheapest first.
+// tolls returns sets of units whose eviction seems to make room, the cheapest first.
 func (c *clearing) tolls() (sets []toll) {
 	for _, domain := range c.domains() {
 		if c.couldHold(domain) {
@@ -73,8 +73,8 @@ func (c *clearing) tolls() (sets []toll) {
 	return sets
 }
 
-// cheapest is the first of some sets with which there is a plan, of those that cost the least. Of several roles, which were counted one by
-// one, it may take more: then the domain of the set is looked at again, with all of them counted together.
+// cheapest returns the cheapest of some sets with a plan. Several roles, which were counted separately, may need more: then the domain of the
+// set is searched again, with all roles counted together.
 func (c *clearing) cheapest(sets []toll) (toll, *Plan) {
 	again := map[*topology.Domain]bool{}
 	for len(sets) > 0 {
@@ -95,7 +95,7 @@ func (c *clearing) cheapest(sets []toll) (toll, *Plan) {
 	return toll{}, nil
 }
 
-// planWithout is the plan for when some units have left, and false where there are no steps left to look for it.
+// planWithout returns the plan without some units, and false if there are no steps left to search for it.
 func (c *clearing) planWithout(units []int) (plan *Plan, ok bool) {
 	if !c.affords(c.nodes() * len(c.Roles)) {
 		c.exhausted = true
@@ -120,7 +120,7 @@ func (c *clearing) problemWithout(gone []bool) Problem {
 	return problem
 }
 
-// toll is units that are to leave, and what that costs.
+// toll is a set of units to evict, and its cost.
 type toll struct {
 	units    []int
 	priority int64 // the highest of them
@@ -137,7 +137,7 @@ func (t toll) compare(other toll) int {
 	return cmp.Or(cmp.Compare(t.priority, other.priority), cmp.Compare(t.loss, other.loss), cmp.Compare(len(t.units), len(other.units)))
 }
 
-// with is the toll when one more leaves.
+// with returns the set with one more unit.
 func (t toll) with(number int, unit *Unit) toll {
 	if len(t.units) == 0 || unit.Priority > t.priority {
 		t.priority = unit.Priority
@@ -146,7 +146,7 @@ func (t toll) with(number int, unit *Unit) toll {
 	return t
 }
 
-// couldHold says whether a domain has room for the gang when all have left that may be evicted, role by role: before any search.
+// couldHold reports whether a domain has room for the gang without all evictable units, role by role: before any search.
 func (c *clearing) couldHold(d *topology.Domain) bool {
 	for role, count := range c.Roles {
 		room := 0
@@ -160,15 +160,15 @@ func (c *clearing) couldHold(d *topology.Domain) bool {
 	return !slices.ContainsFunc(c.stocksOf(c.most), func(k *stock) bool { return !c.holds(k) })
 }
 
-// domains are those of which one has to hold the gang.
+// domains returns the domains of which one has to hold the gang.
 func (c *clearing) domains() []*topology.Domain {
 	tiers := (&search{Problem: &c.Problem}).tiers()
 	return tiers[len(tiers)-1]
 }
 
-// clear returns sets of units to evict from a domain that could hold the gang. First all are gone, then they come back as long as the gang
-// fits: those of high priority first, and of these the ones that lose the most, for each member that they would make room for, or all in all.
-// Where budgets allow less than that all leave, those come back before who would use them up and help the least.
+// clear returns sets of units to evict from a domain that could hold the gang. It evicts all units, and then reprieves units as long as
+// the gang fits: those of high priority first, and among these the ones with the largest loss, either per member that they make room for, or in
+// total. If budgets do not allow the eviction of all units, it first reprieves those that use up budgets and help the least.
 func (c *clearing) clear(d *topology.Domain) (sets []toll) {
 	p, units := c.placeOf(d), c.unitsOn(d)
 	c.setAll(p, units, true)
@@ -206,7 +206,7 @@ func (c *clearing) clear(d *topology.Domain) (sets []toll) {
 	return sets
 }
 
-// overspent are the budgets that allow less than that all of some units leave, nil for none.
+// overspent returns the budgets that do not allow the eviction of all given units, nil for none.
 func (c *clearing) overspent(units []int) map[int]bool {
 	spent := make([]int, len(c.Budgets))
 	for _, unit := range units {
@@ -226,18 +226,18 @@ func (c *clearing) overspent(units []int) map[int]bool {
 	return short
 }
 
-// needed returns those of some units that the gang could not do without wherever its segments lay.
+// needed returns those of some units that the gang needs wherever its segments lie.
 func (c *clearing) needed(p *place, units []int, of toll) toll {
 	c.setAll(p, units, false)
 	c.setAll(p, of.units, true)
 	anywhere := &place{Domain: p.Domain, inside: p.inside, room: slices.Clone(p.room)}
 	order := c.order(of.units, func(unit int) int64 { return c.Units[unit].Loss }, nil, nil)
-	of, _ = c.pardon(anywhere, of.units, order) // which leaves all as it is
+	of, _ = c.pardon(anywhere, of.units, order) // which restores the state
 	c.setAll(p, units, true)
 	return of
 }
 
-// gains is how many members each unit makes room for that leaves last, by unit.
+// gains returns how many members each unit makes room for if it is evicted last, by unit.
 func (c *clearing) gains(p *place, units []int) []int {
 	gains := make([]int, len(c.Units))
 	for _, unit := range units {
@@ -249,8 +249,8 @@ func (c *clearing) gains(p *place, units []int) []int {
 	return gains
 }
 
-// order is that in which units come back: those of high priority first, and of these the ones that are worth the most. Before them come
-// those that spend of budgets that are short, the ones first that gain the least.
+// order returns the order of reprieve: units of high priority first, and among these the most valuable ones. Before them come units that spend
+// overspent budgets, those with the least gain first.
 func (c *clearing) order(units []int, worth func(int) int64, short map[int]bool, gains []int) []int {
 	type rank struct {
 		unit, spends, gain    int
@@ -275,7 +275,7 @@ func (c *clearing) order(units []int, worth func(int) int64, short map[int]bool,
 	return order
 }
 
-// pardon returns the units that cannot stay when they come back in an order, and false where budgets do not allow that these leave.
+// pardon reprieves units in an order and returns those that cannot be reprieved, and false if budgets do not allow their eviction.
 func (c *clearing) pardon(p *place, units, order []int) (t toll, ok bool) {
 	left := slices.Clone(c.Budgets)
 	c.seatFirst(p, order)
@@ -295,7 +295,7 @@ func (c *clearing) pardon(p *place, units, order []int) (t toll, ok bool) {
 	return t, ok
 }
 
-// spend takes what an eviction spends off what is left of budgets, so many times, and reports whether that is enough.
+// spend subtracts the spending of an eviction, so many times, from the remaining budgets, and reports whether they suffice.
 func spend(left []int, spends []Spend, times int) bool {
 	enough := true
 	for _, s := range spends {

@@ -3,13 +3,13 @@ package gangplan
 import "slices"
 
 const (
-	// fewWeighed is how many units are all weighed against each other, and mostWeighed how many steps that may take.
+	// fewWeighed is up to how many units all combinations are compared, and maxExactSteps how many steps that may take.
 	fewWeighed, mostWeighed = 16, 4_000
 )
 
-// weigh adds to some sets of units one that costs less, where they are few enough to try what costs less than the cheapest of those. Sums
-// and orders may miss it: one that loses more makes room for two, or a budget is to be spent on another. Where budgets left them none they try
-// as well, however many they are, for as long.
+// weigh adds a cheaper set to some sets of units, if there are few enough units to search exhaustively. Sums and orders may miss it: one unit
+// with a larger loss may make room for two, or a different budget may have to be used. If budgets left no set, it searches as well, whatever the
+// number of units, up to the same number of steps.
 func (c *clearing) weigh(p *place, units []int, sets []toll) []toll {
 	if len(units) > fewWeighed && len(sets) > 0 || c.exhausted {
 		return sets
@@ -37,7 +37,7 @@ func (c *clearing) weigh(p *place, units []int, sets []toll) []toll {
 	return sets
 }
 
-// without are the numbers of a list that another one, which is sorted, has not.
+// without returns the numbers of a list that are not in a second, sorted list.
 func without(list, other []int) (rest []int) {
 	for _, one := range list {
 		if _, found := slices.BinarySearch(other, one); !found {
@@ -47,7 +47,7 @@ func without(list, other []int) (rest []int) {
 	return rest
 }
 
-// weighing tries units one by one, of which those that are not decided on yet are gone.
+// weighing decides on units one by one; undecided units are gone.
 type weighing struct {
 	*clearing
 	place *place
@@ -57,7 +57,7 @@ type weighing struct {
 	best  *toll
 }
 
-// decide has the next unit stay, and then leave, as long as that may cost less than the best that is known.
+// decide tries to keep the next unit, and then to evict it, as long as that may cost less than the best known set.
 func (w *weighing) decide(at int, so toll) {
 	if w.steps--; w.steps < 0 || w.best != nil && len(so.units) > 0 && so.compare(*w.best) >= 0 {
 		return

@@ -6,9 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Allocator chooses cards of one node. It is the node's inventory made ready: it never changes, holds
-// nothing of who uses the cards, and may be used from many goroutines. Up to 16 cards its choices are
-// exact and allocate no memory.
+// Allocator chooses GPUs of one node. It is a prepared form of the node's inventory: it never changes, keeps no record of which pods use the GPUs,
+// and is safe for concurrent use. Up to 16 GPUs its choices are exact and allocate no memory.
 type Allocator struct {
 	inventory    Inventory
 	topology     *Topology
@@ -17,12 +16,12 @@ type Allocator struct {
 	shareableMiB [MaxCards]int64
 	positions    map[string]int // by UUID
 	build        *Build
-	models       []cardModel // nil where the node's labels hold for all cards
+	models       []cardModel // nil where the node's labels hold for all GPUs
 	slices       *sliceTable // nil where the node names none
 }
 
-// NewAllocator makes an inventory ready. The inventory must not be changed afterwards. Nodes that are built
-// alike share the tables in topologies, which may be nil. The error tells what is wrong with the inventory.
+// NewAllocator prepares an inventory, which must not be changed afterwards. Nodes with the same hardware share the tables in topologies, which may be
+// nil. The error describes what is wrong with the inventory.
 func NewAllocator(inventory Inventory, topologies *Topologies) (*Allocator, error) {
 	if err := inventory.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the inventory: %w", err)
@@ -30,13 +29,13 @@ func NewAllocator(inventory Inventory, topologies *Topologies) (*Allocator, erro
 	return newAllocator(inventory, topologies, nil), nil
 }
 
-// AllocatorOf makes what is known of a node's cards ready. The error tells what had to be ignored on the way, as that of [InventoryOf] does.
+// AllocatorOf prepares what is known of a node's GPUs. The error describes what was ignored, like that of [InventoryOf].
 func AllocatorOf(node *corev1.Node, topologies *Topologies) (*Allocator, error) {
 	inventory, err := InventoryOf(node)
 	return newAllocator(inventory, topologies, ownTypes(node)), err
 }
 
-// newAllocator makes a valid inventory ready. The node's own types are those that an administrator wrote.
+// newAllocator prepares a valid inventory. The node's own types are those set by an administrator.
 func newAllocator(inventory Inventory, topologies *Topologies, own []string) *Allocator {
 	if topologies == nil {
 		topologies = &Topologies{}
@@ -66,43 +65,41 @@ func newAllocator(inventory Inventory, topologies *Topologies, own []string) *Al
 // Inventory returns the node's inventory, which must not be changed.
 func (a *Allocator) Inventory() *Inventory { return &a.inventory }
 
-// Healthy returns the cards that may be given out.
+// Healthy returns the GPUs that may be allocated.
 func (a *Allocator) Healthy() Set { return a.healthy }
 
-// Free returns the healthy cards of which no known pod holds anything. As many of them as [Used.Unknown]
-// counts are in use all the same.
+// Free returns the healthy GPUs of which no known pod holds anything. As many of them as [Used.UnknownUse] counts are in use nevertheless.
 func (a *Allocator) Free(used *Used) Set { return a.healthy &^ used.whole &^ used.shared }
 
-// Allocation is the cards chosen for a pod.
+// Allocation is the GPUs chosen for a pod.
 type Allocation struct {
 	// Holding is what the pod holds of the node.
 	Holding
 	containers [MaxContainers]Set
 }
 
-// Container returns the cards of the i-th container of the demand. Those in Whole are its own, those in
+// Container returns the GPUs of the i-th container of the demand. Those in Whole are its own, those in
 // Shared have one slot for it.
 func (al *Allocation) Container(i int) Set { return al.containers[i] }
 
-// Allocate chooses the cards for a demand, or tells why there are none. It is a function of its arguments:
-// asking first and allocating later gives the same cards as long as used is the same, so a dry run is a
-// call of which the result is thrown away.
+// Allocate chooses the GPUs for a demand, or explains why there are none. It is a function of its arguments: asking first and allocating later
+// gives the same GPUs as long as used is the same. So a dry run is a call whose result is discarded.
 //
-// A card is held whole by one pod, or shared by some; never both. Unhealthy cards and those with less than
-// the demanded memory are not chosen. Shares of a card hold no more than the driver leaves of it: see [Card.ShareableMiB].
+// A GPU is held whole by one pod, or shared by some; never both. Unhealthy GPUs and those with less than
+// the demanded memory are not chosen. Shares of a GPU together never exceed the memory that the driver leaves: see [GPU.ShareableMiB].
 //
-// Whole cards: the free set with the highest sum of pair bandwidth; among equals the one that leaves the
-// most ideal sets of 8, 4 and 2 cards (see [Potential]), then the best connected rest, then the lowest
+// Whole GPUs: the free set with the highest sum of pair bandwidth; among equals the one that leaves the
+// most ideal sets of 8, 4 and 2 GPUs (see [Potential]), then the best connected rest, then the lowest
 // positions. A pod's set is chosen as one and then divided, the largest container first. Init containers
-// use the cards of containers that start after them.
+// use the GPUs of containers that start after them.
 //
-// Shared cards: different cards for one container; cards that are shared already before free ones, those
-// with the least memory left first. See [sharing].
+// Shared GPUs: different GPUs for one container; GPUs that are shared already before free ones, those
+// with the least memory left first. See [slotPlacement].
 //
-// Cards that pods hold without naming them could be any. With u of them and f free cards that would serve
+// GPUs that pods hold without naming them could be any. With u of them and f free GPUs that would serve
 // the demand, f-u remain: the u best connected of the f count as taken, whatever the demand. So no count is
-// ever exceeded, though the cards of those pods cannot be told. For a demand that shares, the memory they
-// may hold is taken from every card.
+// ever exceeded, although the GPUs of those pods are unknown. For a demand with shares, the memory that they
+// may hold is subtracted from every GPU.
 func (a *Allocator) Allocate(used *Used, d *Demand) (Allocation, Reason) {
 	var plan Allocation
 	code := a.place(used, d, &plan)
@@ -122,12 +119,12 @@ func (a *Allocator) place(used *Used, d *Demand, plan *Allocation) Code {
 	return Fits
 }
 
-// countsFor reports whether the node's cards are as many GPUs as they count for a demand. Parts of GPUs are not: two could be of one.
+// countsFor reports whether the node's units count as whole GPUs for a demand. Parts of GPUs do not: two could belong to one.
 func (a *Allocator) countsFor(d *Demand) bool {
 	return a.inventory.Slot.IsWhole() || d.wholePeak() <= 1
 }
 
-// placeWhole chooses the pod's whole cards, out of those it does not share itself.
+// placeWhole chooses the pod's whole GPUs, out of those that the pod does not share.
 func (a *Allocator) placeWhole(used *Used, d *Demand, plan *Allocation) bool {
 	free := a.freeWhole(used, d) &^ plan.Shared
 	count := d.wholePeak()
@@ -139,13 +136,13 @@ func (a *Allocator) placeWhole(used *Used, d *Demand, plan *Allocation) bool {
 	return true
 }
 
-// freeWhole returns the cards that may be given whole.
+// freeWhole returns the GPUs that may be allocated whole.
 func (a *Allocator) freeWhole(used *Used, d *Demand) Set {
 	free := a.suited(d) &^ used.whole &^ used.shared
 	return a.withhold(free, used.unknown.Whole+used.unknown.Shared)
 }
 
-// withhold takes the count best connected cards off a set, for pods that hold some but do not name them.
+// withhold removes the count best connected GPUs from a set, for pods that hold some without naming them.
 func (a *Allocator) withhold(free Set, count int64) Set {
 	if count >= int64(free.Len()) {
 		return 0
@@ -153,10 +150,10 @@ func (a *Allocator) withhold(free Set, count int64) Set {
 	return free &^ a.topology.best(free, int(count))
 }
 
-// suited returns the healthy cards with the memory and of a type that is demanded.
+// suited returns the healthy GPUs with the memory and of a type that the demand requires.
 func (a *Allocator) suited(d *Demand) Set { return a.atLeast(d.MemoryMinMiB) & a.ofTypes(d) }
 
-// atLeast returns the healthy cards with an amount of memory.
+// atLeast returns the healthy GPUs with an amount of memory.
 func (a *Allocator) atLeast(memoryMiB int64) Set {
 	if memoryMiB <= 0 {
 		return a.healthy
@@ -164,10 +161,10 @@ func (a *Allocator) atLeast(memoryMiB int64) Set {
 	return a.healthy & a.large(memoryMiB)
 }
 
-// large returns the cards with an amount of memory.
+// large returns the GPUs with an amount of memory.
 func (a *Allocator) large(memoryMiB int64) Set { return a.having(&a.memoryMiB, memoryMiB) }
 
-// having returns the cards that have an amount or more.
+// having returns the GPUs that have an amount or more.
 func (a *Allocator) having(amounts *[MaxCards]int64, amount int64) Set {
 	var cards Set
 	for card := range a.inventory.Cards {
@@ -178,7 +175,7 @@ func (a *Allocator) having(amounts *[MaxCards]int64, amount int64) Set {
 	return cards
 }
 
-// divideWhole gives each container its part of the pod's whole cards.
+// divideWhole gives each container its part of the pod's whole GPUs.
 func (a *Allocator) divideWhole(d *Demand, plan *Allocation) {
 	left := plan.Whole
 	var done Set
@@ -195,7 +192,7 @@ func (a *Allocator) divideWhole(d *Demand, plan *Allocation) {
 	}
 }
 
-// sidecarsBefore returns the cards of the sidecars that run while an init container does.
+// sidecarsBefore returns the GPUs of the sidecars that run while an init container does.
 func (al *Allocation) sidecarsBefore(d *Demand, i int) Set {
 	var cards Set
 	for j := range i {
@@ -209,8 +206,8 @@ func (al *Allocation) sidecarsBefore(d *Demand, i int) Set {
 func wholeOf(c *ContainerDemand) int64  { return c.Whole }
 func sharedOf(c *ContainerDemand) int64 { return c.Shared }
 
-// largest returns which container that lives as long as the pod asks the most and is not done yet, the
-// first of equals, or -1 when none asks any more.
+// largest returns the container with the largest request among those that live as long as the pod and are not done yet. Ties go to the first. It is
+// -1 if none is left.
 func (d *Demand) largest(done Set, asked func(*ContainerDemand) int64) int {
 	largest, most := -1, int64(0)
 	for i := range d.Containers {

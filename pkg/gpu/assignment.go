@@ -12,24 +12,23 @@ import (
 // assignmentVersion is the version of the annotation that we write, and the only one that we read.
 const assignmentVersion = 1
 
-// maxAssignmentSize bounds the annotation: MaxContainers with MaxCards devices each, and their names.
+// maxAssignmentSize bounds the annotation: MaxContainers with MaxGPUs devices each, and their names.
 const maxAssignmentSize = 256 << 10
 
 // Assignment is the devices that the containers of a pod hold, by container name.
 type Assignment map[string][]Device
 
-// Device is one card as a container holds it.
+// Device is one GPU as a container holds it.
 type Device struct {
-	// UUID identifies the card; see [Card].
+	// UUID identifies the GPU; see [GPU].
 	UUID string `json:"uuid"`
-	// Index is the driver's number of the card when it was chosen. It is for people: cards are told apart
-	// by UUID.
+	// Index is the driver's number of the GPU when it was chosen. It is for people: programs identify GPUs by UUID.
 	Index int `json:"index"`
-	// MemoryMiB is the memory that the container has of a shared card; 0 is the whole card.
+	// MemoryMiB is the memory that the container has of a shared GPU; 0 is the whole GPU.
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
 }
 
-// ParseAssignment reads which cards a pod holds from its annotation g8s.host/gpu-devices; see [ParseChoice]. A pod that has
+// ParseAssignment reads which GPUs a pod holds from its annotation g8s.host/gpu-devices; see [ParseChoice]. A pod that has
 // slices alone holds none.
 func ParseAssignment(text string) (Assignment, error) {
 	choice, err := ParseChoice(text)
@@ -39,7 +38,7 @@ func ParseAssignment(text string) (Assignment, error) {
 // Encode writes the assignment in the form that [ParseAssignment] reads. Equal assignments give equal text.
 func (as Assignment) Encode() (string, error) { return (&Choice{Cards: as}).Encode() }
 
-// Validate tells what is wrong with an assignment, whatever pod it is for.
+// Validate checks an assignment independent of any pod.
 func (as Assignment) Validate() error {
 	if len(as) == 0 || len(as) > MaxContainers {
 		return fmt.Errorf("%d containers, want 1 to %d", len(as), MaxContainers)
@@ -76,7 +75,7 @@ func validateDevices(devices []Device) error {
 	return nil
 }
 
-// Assignment names the cards of an allocation, for the annotation of the pod. The demand is the one that
+// Assignment names the GPUs of an allocation, for the annotation of the pod. The demand is the one that
 // the allocation was made for.
 func (a *Allocator) Assignment(d *Demand, al *Allocation) Assignment {
 	assignment := make(Assignment, len(d.Containers))

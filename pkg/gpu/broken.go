@@ -9,8 +9,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// DevicesOf returns the devices of all containers of a pod as its annotation has them, by index, each once; none where the
-// annotation cannot be read.
+// DevicesOf returns the devices of all containers of a pod from its annotation, by index, each once; none if the annotation is unreadable.
 func DevicesOf(pod *corev1.Pod) []Device {
 	assignment, err := ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
 	if err != nil {
@@ -24,10 +23,10 @@ func DevicesOf(pod *corev1.Pod) []Device {
 	return slices.CompactFunc(devices, func(a, b Device) bool { return a.UUID == b.UUID })
 }
 
-// BrokenOn returns the cards of a node that must not be used, by index, those in MIG mode with them. A node that does not
-// report its cards has none.
+// BrokenOn returns the GPUs of a node that must not be used, by index, including those in MIG mode. It is empty for a node that does not report its
+// GPUs.
 func BrokenOn(node *corev1.Node) []Card {
-	inventory, _ := InventoryOf(node) // what cannot be read is told otherwise
+	inventory, _ := InventoryOf(node) // another check reports what cannot be read
 	all := inventory.Cards
 	for i := range inventory.Sliced {
 		all = append(all, inventory.Sliced[i].Card)
@@ -36,7 +35,7 @@ func BrokenOn(node *corev1.Node) []Card {
 	return withSliced(broken, SlicesOf(node))
 }
 
-// withSliced adds the cards of broken slices, of which an older agent tells nothing else.
+// withSliced adds the GPUs of broken slices, which is all that an older agent reports about them.
 func withSliced(broken []Card, of []Slice) []Card {
 	for i := range of {
 		known := slices.ContainsFunc(broken, func(card Card) bool { return card.UUID == of[i].Card })
@@ -48,7 +47,7 @@ func withSliced(broken []Card, of []Slice) []Card {
 	return broken
 }
 
-// BrokenUnder returns the cards of which a pod holds something, and that must not be used any more, by index.
+// BrokenUnder returns, by index, the GPUs that a pod uses and that must not be used any longer.
 func BrokenUnder(node *corev1.Node, pod *corev1.Pod) []Card {
 	var held []string
 	for _, device := range DevicesOf(pod) {

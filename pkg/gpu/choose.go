@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// best returns the best set of size cards out of free, which must hold at least as many: the one with
+// best returns the best set of size GPUs out of free, which must hold at least as many: the one with
 // the highest bandwidth; among equals the one that leaves the most potential, and then the highest
-// bandwidth, in the cards that stay free; among equals the one with the lowest positions.
-// Beyond 16 cards it is grown greedily and may be worse.
+// bandwidth, in the GPUs that stay free; among equals the one with the lowest positions.
+// Beyond 16 GPUs it is grown greedily and may be worse.
 func (t *Topology) best(free Set, size int) Set {
 	switch {
 	case size == 0:
@@ -27,8 +27,8 @@ func (t *Topology) best(free Set, size int) Set {
 	return s
 }
 
-// search finds the best set by looking at each. Sets come lowest positions first, so the first of equals
-// wins, and one that reaches the bound ends the search: where all cards are equal, that is the first.
+// search finds the best set by trying each. Sets come lowest positions first, so the first of equals wins. A set that reaches the bound ends the
+// search: if all GPUs are equal, that is the first.
 func (t *Topology) search(free Set, size int) Set {
 	bound := t.bound(size, free.Len()-size)
 	var best Set
@@ -46,12 +46,12 @@ func (t *Topology) search(free Set, size int) Set {
 	return best
 }
 
-// worth packs what best compares into one number. The bandwidth of 16 cards is below 2^23.
+// worth packs the criteria of best into one number. The bandwidth of 16 GPUs is below 2^23.
 func (t *Topology) worth(chosen, left Set) uint64 {
 	return uint64(t.bandwidth[chosen])<<40 | uint64(t.potential[left])<<28 | uint64(t.bandwidth[left])
 }
 
-// bound returns what no set of a size is worth more than when it leaves so many cards.
+// bound returns an upper bound on the worth of a set of a size that leaves that many GPUs.
 func (t *Topology) bound(size, left int) uint64 {
 	most := uint64(left/8<<8 | left/4<<4 | left/2)
 	return uint64(t.ideal[size])<<40 | most<<28 | uint64(t.ideal[left])
@@ -62,16 +62,16 @@ func comparePositions(a, b Set) int {
 	return cmp.Compare(bits.Reverse64(uint64(b)), bits.Reverse64(uint64(a)))
 }
 
-// growing is a set that is grown card by card.
+// growing is a set that is grown GPU by GPU.
 type growing struct {
 	topology  *Topology
 	set, left Set
 	bandwidth uint32
-	// gain is the bandwidth that each card would add.
+	// gain is the bandwidth that each GPU would add.
 	gain [MaxCards]uint32
 }
 
-// add takes a card into the set.
+// add takes a GPU into the set.
 func (g *growing) add(card int) {
 	g.bandwidth += g.gain[card]
 	g.set |= only(card)
@@ -81,7 +81,7 @@ func (g *growing) add(card int) {
 	}
 }
 
-// next returns the card that adds the most, the lowest of equals.
+// next returns the GPU that adds the most bandwidth, the lowest of equals.
 func (g *growing) next() int {
 	best := g.left.First()
 	for card := range g.left.All() {
@@ -92,7 +92,7 @@ func (g *growing) next() int {
 	return best
 }
 
-// cut returns the bandwidth between the set and the cards that are left: what taking the set destroys.
+// cut returns the bandwidth between the set and the GPUs that are left, which taking the set destroys.
 func (g *growing) cut() uint32 {
 	var sum uint32
 	for card := range g.left.All() {
@@ -101,10 +101,9 @@ func (g *growing) cut() uint32 {
 	return sum
 }
 
-// grow stands in for search where sets are too many to look at, beyond 16 cards. It grows a set from each
-// card by what adds the most bandwidth, and takes the best; among equals the one with the least bandwidth
-// to the cards it leaves, then the lowest start. It finds the optimum wherever links form islands, as they
-// do in machines; on an arbitrary graph it may miss it. 64 cards take some 100 µs.
+// grow replaces searchBestSet beyond 16 GPUs, where there are too many sets. It grows a set from each GPU by what adds the most bandwidth, and takes
+// the best; among equals the one with the least bandwidth to the GPUs it leaves, then the lowest start. It finds the optimum wherever links form
+// islands, as they do in machines; on an arbitrary graph it may miss it. 64 GPUs take some 100 µs.
 func (t *Topology) grow(free Set, size int) Set {
 	var best Set
 	var bestBandwidth, bestCut uint32
@@ -122,7 +121,7 @@ func (t *Topology) grow(free Set, size int) Set {
 	return best
 }
 
-// growIdeals fills the ideals from sets grown out of all cards.
+// growIdeals fills the ideals from sets grown out of all GPUs.
 func (t *Topology) growIdeals() {
 	for seed := range t.cards {
 		g := growing{topology: t, left: firstCards(t.cards)}

@@ -10,57 +10,55 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// MilliPerCard is all of one card in the unit of [Demand.Milli].
+// MilliPerCard is all of one GPU in the unit of [Demand.MilliGPUs].
 const MilliPerCard = 1000
 
-// MaxContainers is the most containers of one pod that may ask for cards.
+// MaxContainers is the most containers of one pod that may ask for GPUs.
 const MaxContainers = 32
 
-// Lifetime is when a container holds its cards.
+// Lifetime is when a container holds its GPUs.
 type Lifetime uint8
 
 const (
-	// Main containers hold their cards for the pod's life.
+	// Main containers hold their GPUs for the pod's life.
 	Main Lifetime = iota
 	// Sidecar containers hold theirs for the pod's life, and while the init containers after them run.
 	Sidecar
-	// Init containers hold theirs until they end; containers that start later use the same cards again.
+	// Init containers hold theirs until they end; containers that start later use the same GPUs again.
 	Init
 )
 
-// Demand is what a pod asks of a node's cards, container by container. The zero value asks for none.
+// Demand is what a pod asks of a node's GPUs, container by container. The zero value asks for none.
 // [DemandOf] makes it.
 type Demand struct {
-	// Request is the pod's peak. MIG slices take no card here.
+	// Request is the pod's peak. MIG slices take no GPU here.
 	Request
-	// Containers are those that ask for cards, in the order in which they start.
+	// Containers are those that ask for GPUs, in the order in which they start.
 	Containers []ContainerDemand
 	// Slices are what containers ask for of MIG slices, in the order in which they start.
 	Slices []SliceDemand
 	// Profiles are the peaks of Slices, by profile.
 	Profiles []ProfileDemand
-	// ShareMiB is the memory asked on each shared card; above 0 when any container asks for shared cards.
+	// ShareMiB is the memory asked on each shared GPU; above 0 when any container asks for shared GPUs.
 	ShareMiB int64
-	// MemoryMinMiB is the least memory that a card must have, 0 for any.
+	// MemoryMinMiB is the least memory that a GPU must have, 0 for any.
 	MemoryMinMiB int64
-	// Types are those of the pod. An allocator holds its cards to them where they are of several models; elsewhere the node's labels
-	// do, see [Types.Match].
+	// Types are those of the pod. An allocator enforces them on GPUs of several models; otherwise the node's labels do, see [Types.MatchesNode].
 	Types Types
 }
 
-// ContainerDemand is what one container asks: a number of different cards of each kind.
+// ContainerDemand is what one container asks: a number of different GPUs of each kind.
 type ContainerDemand struct {
 	Name     string
 	Lifetime Lifetime
-	// Whole is the number of whole cards.
+	// Whole is the number of whole GPUs.
 	Whole int64
-	// Shared is the number of different cards to share, [Demand.ShareMiB] of each.
+	// Shared is the number of different GPUs to share, [Demand.ShareMiB] of each.
 	Shared int64
 }
 
-// DemandOf returns what pod asks. The error says which container or annotation is wrong and what to write
-// instead; then the demand is more than any node has, so that a caller who overlooks the error places
-// the pod nowhere. Annotations of a pod that asks for no card are not read.
+// DemandOf returns the demand of a pod. The error names the container or annotation that is wrong and what to write instead. The demand is then more
+// than any node has, so that a caller who overlooks the error cannot place the pod. Annotations of a pod that requests no GPU are not read.
 func DemandOf(pod *corev1.Pod) (Demand, error) {
 	demand, err := specDemand(pod)
 	if err != nil || demand.IsZero() {
@@ -69,11 +67,11 @@ func DemandOf(pod *corev1.Pod) (Demand, error) {
 	if err := demand.readAnnotations(pod.Annotations); err != nil {
 		return Demand{Request: refused()}, err
 	}
-	demand.Types, _ = PodTypes(pod) // who places pods reads them, too, and refuses those that cannot be read
+	demand.Types, _ = PodTypes(pod) // the scheduler reads them as well, and refuses unreadable ones
 	return demand, nil
 }
 
-// specDemand returns what a pod's containers ask. Unlike its annotations, that never changes.
+// specDemand returns the demand of a pod's containers, which, unlike its annotations, never changes.
 func specDemand(pod *corev1.Pod) (Demand, error) {
 	request, err := RequestOf(pod)
 	if err != nil || request.IsZero() {
@@ -94,8 +92,8 @@ func specDemand(pod *corev1.Pod) (Demand, error) {
 	return demand, nil
 }
 
-// Milli returns what the pod asks of cards of a memory in MiB, in thousandths of a card: a share by its part of the memory,
-// and as all of a card where that is unknown.
+// Milli returns the pod's demand on GPUs with a memory in MiB, in thousandths of a GPU: a share by its part of the memory, and as all of a GPU if
+// that is unknown.
 func (d *Demand) Milli(cardMiB int64) int64 {
 	share := int64(MilliPerCard)
 	if cardMiB > 0 {
@@ -104,7 +102,7 @@ func (d *Demand) Milli(cardMiB int64) int64 {
 	return min(d.Whole, MaxCards)*MilliPerCard + min(d.Shared, MaxCards)*share
 }
 
-// NeedsCards reports whether the pod asks for cards. One that only asks for MIG slices does not.
+// NeedsCards reports whether the pod requests GPUs. A pod that only requests MIG slices does not.
 func (d *Demand) NeedsCards() bool { return d.wholePeak() > 0 || d.widestShare() > 0 }
 
 func (d *Demand) readAnnotations(annotations map[string]string) (err error) {
@@ -121,7 +119,7 @@ func (d *Demand) readAnnotations(annotations map[string]string) (err error) {
 	return nil
 }
 
-// containerDemands lists the containers that ask for cards, and refuses cards that no container could use.
+// containerDemands lists the containers that request GPUs, and refuses GPUs that no container could use.
 func containerDemands(pod *corev1.Pod) ([]ContainerDemand, error) {
 	overhead, err := countsIn(corev1.ResourceRequirements{Requests: pod.Spec.Overhead})
 	if err != nil {
@@ -171,8 +169,8 @@ func initLifetime(container *corev1.Container) Lifetime {
 	return Init
 }
 
-// wholePeak returns the most whole cards that the containers hold at once, saturated. It is what [Request]
-// counts too; counting again keeps a demand that was put together by hand from being placed short.
+// wholePeak returns the most whole GPUs that the containers hold at once, saturated. [Request] counts the same; counting again protects against a
+// handmade demand that is too small.
 func (d *Demand) wholePeak() int64 {
 	var life, sidecars, peak int64
 	for i := range d.Containers {
@@ -190,7 +188,7 @@ func (d *Demand) wholePeak() int64 {
 	return max(life, peak, d.Whole)
 }
 
-// widestShare returns the most different shared cards that one container asks for.
+// widestShare returns the most different shared GPUs that one container asks for.
 func (d *Demand) widestShare() int64 {
 	var widest int64
 	for i := range d.Containers {

@@ -10,17 +10,15 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// InventoryOf returns a node's inventory: from its annotation, or derived from allocatable and labels when
-// it has none. The inventory is always valid and the best that is known. An error tells what had to be
-// ignored on the way: a malformed annotation, an unreadable label, cards beyond [MaxCards].
+// InventoryOf returns a node's inventory: from its annotation, or derived from allocatable and labels when it has none. The inventory is always valid
+// and the best that is known. An error describes what was ignored: a malformed annotation, an unreadable label, GPUs beyond [MaxGPUs].
 //
-// Derived: as many cards as allocatable [names.ResourceGPU] says, all healthy, since allocatable already
-// lacks the bad ones and nothing says which those are; a node that only offers [names.ResourceSharedGPU] has
-// as many as its labels say. Memory is that of the labels, and what the driver keeps of it is assumed. A node
-// said to have NVLink is taken to link all its cards, by the least NVLink there is, so that it never
-// outbids a node that measured its own.
+// Derived: as many GPUs as allocatable [names.ResourceGPU], all healthy, since allocatable already excludes the bad ones without naming them. A node
+// that only offers [names.ResourceSharedGPU] has as many as its labels give. Memory comes from the labels, and what the driver reserves of it is an
+// assumption. A node labelled with NVLink is assumed to link all its GPUs by the slowest NVLink there is, so that it never outbids a node that
+// measured its own.
 //
-// Where labels say that each unit of [names.ResourceGPU] is a part of a GPU, the cards are these parts: see [Slot].
+// Where labels declare that each unit of [names.ResourceGPU] is a part of a GPU, the inventory lists these parts: see [Slot].
 func InventoryOf(node *corev1.Node) (Inventory, error) {
 	text, ok := node.Annotations[names.AnnotationInventory]
 	if !ok {
@@ -35,10 +33,10 @@ func InventoryOf(node *corev1.Node) (Inventory, error) {
 	return inventory, errors.Join(malformed, err)
 }
 
-// TooManyError tells that a node offers more GPUs than [MaxCards]. The others are given to nobody.
+// TooManyError reports that a node offers more GPUs than [MaxGPUs]. The excess is not allocated.
 type TooManyError struct{ Offered int64 }
 
-// Error says what to do.
+// Error names the remedy.
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("the node offers %d GPUs: only the first %d are used, and %d stay idle. No machine has so many: where they are "+
 		"slices of fewer GPUs (time-slicing), let the device plugin offer fewer of each", e.Offered, MaxCards, e.Offered-MaxCards)
@@ -62,13 +60,13 @@ func derive(node *corev1.Node) (Inventory, error) {
 	return inventory, errors.Join(countErr, memoryErr, slotErr)
 }
 
-// derivedUUID stands for the UUID of a card of which only the number is known.
+// derivedUUID stands for the UUID of a GPU of which only the number is known.
 func derivedUUID(index int) string { return "index-" + strconv.Itoa(index) }
 
-// IsDerived reports whether nobody knows the UUID of a device: its node did not report its cards when it was chosen.
+// IsDerived reports whether the UUID of a device is unknown: its node had not reported its GPUs when it was chosen.
 func (d *Device) IsDerived() bool { return d.UUID == derivedUUID(d.Index) }
 
-// cardCount returns the number of cards, at most [MaxCards].
+// cardCount returns the number of GPUs, at most [MaxGPUs].
 func cardCount(node *corev1.Node) (int, error) {
 	count, err := int64(0), error(nil)
 	if allocatable, ok := node.Status.Allocatable[names.ResourceGPU]; ok {
@@ -83,8 +81,8 @@ func cardCount(node *corev1.Node) (int, error) {
 	return int(count), err
 }
 
-// LabelledMemory returns the memory of each card in MiB as the labels of a node tell it, 0 when none does. What was
-// measured, [names.LabelNVIDIAMemory], comes before what somebody wrote, [names.LabelMemory].
+// LabelledMemory returns the memory of each GPU in MiB from the labels of a node, 0 if there is none. The measured value, [names.LabelNVIDIAMemory],
+// takes precedence over the configured one, [names.LabelMemory].
 func LabelledMemory(node *corev1.Node) (int64, error) {
 	memory, err := firstNumber(node, maxMemoryMiB, names.LabelNVIDIAMemory)
 	if memory > 0 {

@@ -2,7 +2,7 @@ package gpu
 
 import "slices"
 
-// explain finds out why a demand has no place. It is only asked when it has none, so it may take longer.
+// explain finds out why a demand has no place. It is only called in that case, so it may take longer.
 func (a *Allocator) explain(used *Used, d *Demand, code Code) Reason {
 	reason := Reason{Code: code, Total: int64(len(a.inventory.Cards)), LargestMiB: slices.Max(a.memoryMiB[:]), Sharing: a.inventory.Slot.Sharing}
 	var empty Used
@@ -31,7 +31,7 @@ func (a *Allocator) explain(used *Used, d *Demand, code Code) Reason {
 	return reason
 }
 
-// isKeptByReserved reports whether a demand that has no place would have one, did the driver keep nothing of the cards.
+// isKeptByReserved reports whether a demand fails only because of the memory that the driver reserves.
 func (a *Allocator) isKeptByReserved(used *Used, d *Demand) bool {
 	all := *a
 	all.shareableMiB = a.memoryMiB

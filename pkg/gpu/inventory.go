@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Healthy is the health of a card that may be given out. Any other word is why it may not.
+// Healthy is the health of a GPU that may be allocated. Any other word is why it may not.
 const Healthy = "Healthy"
 
-// Bounds of what an inventory may say. They are far above today's hardware; their use is that no sum of
-// them overflows.
+// Bounds of an inventory. They are far above today's hardware, and ensure that no sum overflows.
 const (
 	maxIndex         = 255
 	maxMemoryMiB     = 1 << 24 // 16 TiB
@@ -26,51 +25,49 @@ const (
 	lastYear         = 2999
 )
 
-// Inventory is what is known of a node's cards. [ParseInventory] documents its written form.
+// Inventory is what is known of a node's GPUs. [ParseInventory] documents its written form.
 type Inventory struct {
-	// Cards are the node's cards in order of index, at most [MaxCards].
+	// Cards are the node's GPUs in order of index, at most [MaxGPUs].
 	Cards []Card
 	// Links are the NVLink connections.
 	Links []Link
-	// Sliced are the cards in MIG mode, in order of index. They are none of Cards.
+	// Sliced are the GPUs in MIG mode, in order of index. They are not in GPUs.
 	Sliced []SlicedCard
-	// Derived tells that the cards were counted from allocatable and labels, so they have no real UUID
-	// and no health of their own.
+	// Derived is true if the GPUs were counted from allocatable and labels, so that they have no real UUID and no health of their own.
 	Derived bool
-	// Slot is what each of Cards is, where the node offers parts of GPUs in the place of whole ones. It is zero where they are
-	// whole, and where the node reports its cards: then they are given out by their UUID.
+	// Slot is what each of GPUs is, if the node offers parts of GPUs in place of whole ones. It is zero if they are whole, and if the node reports
+	// its GPUs: then they are allocated by UUID.
 	Slot Slot
 }
 
 // Card is one GPU.
 type Card struct {
-	// UUID identifies the card, as the driver names it: GPU-5f1e4a3c-….
+	// UUID identifies the GPU, as the driver names it: GPU-5f1e4a3c-….
 	UUID string `json:"uuid"`
-	// Index is the driver's number of the card, 0–255.
+	// Index is the driver's number of the GPU, 0–255.
 	Index int `json:"index"`
-	// MemoryMiB is the card's memory. 0 is unknown: such a card serves no demand that names memory.
+	// MemoryMiB is the GPU's memory. 0 is unknown: such a GPU serves no demand that names memory.
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
 	// ReservedMiB is the part of MemoryMiB that the driver keeps for itself, which no share may hold; nil is unknown: see
-	// [Card.ShareableMiB].
+	// [GPU.ShareableMiB].
 	ReservedMiB *int64 `json:"reservedMiB,omitempty"`
-	// Product is the model as a label can have it, NVIDIA-A100-SXM4-80GB; "" is unknown. Types hold for the card only where a node
-	// has cards of several.
+	// Product is the model as a label can have it, NVIDIA-A100-SXM4-80GB; "" is unknown. Types hold for the GPU only where a node
+	// has GPUs of several.
 	Product string `json:"product,omitempty"`
-	// NUMANode is the NUMA node that the card hangs on; nil is unknown.
+	// NUMANode is the NUMA node of the GPU; nil is unknown.
 	NUMANode *int `json:"numaNode,omitempty"`
-	// PCIeSwitch names the PCIe switch over the card, such as 0000:0e:00.0; cards with the same name
+	// PCIeSwitch names the PCIe switch over the GPU, such as 0000:0e:00.0; GPUs with the same name
 	// share it. "" is unknown or none.
 	PCIeSwitch string `json:"pcieSwitch,omitempty"`
 	// Health is [Healthy], or one word for what is wrong, such as Xid79.
 	Health string `json:"health"`
-	// Since is when the card was found to be as Health says, for people; zero where that is not known, and on healthy cards.
+	// Since is when the GPU was found to be as Health states, for people. It is zero if unknown, and on healthy GPUs.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// Link says that each two of some cards are connected by NVLink in the same way: two cards joined by a
-// bridge, or all cards of an NVSwitch.
+// Link connects each pair of some GPUs by NVLink in the same way: two GPUs joined by a bridge, or all GPUs of an NVSwitch.
 type Link struct {
-	// GPUs are the indices of two or more cards.
+	// GPUs are the indices of two or more GPUs.
 	GPUs []int `json:"gpus"`
 	// NVLinks is the number of links between two of them.
 	NVLinks int `json:"nvlinks,omitempty"`
@@ -79,10 +76,10 @@ type Link struct {
 	BandwidthGBps int `json:"bandwidthGBps,omitempty"`
 }
 
-// gbps returns the bandwidth between two cards of the link.
+// gbps returns the bandwidth between two GPUs of the link.
 func (l *Link) gbps() int { return cmp.Or(l.BandwidthGBps, l.NVLinks*nvlinkGBps) }
 
-// Validate tells what is wrong with an inventory: every fault of a card and of a link, in one error.
+// Validate reports every fault of a GPU and of a link, in one error.
 func (inv *Inventory) Validate() error {
 	if count := len(inv.Cards) + len(inv.Sliced); count > MaxCards {
 		return fmt.Errorf("%d GPUs, want at most %d", count, MaxCards)
@@ -132,10 +129,10 @@ func validateSince(at time.Time) error {
 	return nil
 }
 
-// validateLinks finds links to cards that do not exist, and pairs of cards that are linked twice.
+// validateLinks finds links to GPUs that do not exist, and pairs of GPUs that are linked twice.
 func (inv *Inventory) validateLinks() []error {
 	var errs []error
-	var linked [MaxCards]Set // of each card those that it is linked to
+	var linked [MaxCards]Set // of each GPU, the GPUs that it is linked to
 	for i := range inv.Links {
 		link := &inv.Links[i]
 		if err := inv.validateLink(link); err != nil {
@@ -178,7 +175,7 @@ func (inv *Inventory) validateLink(link *Link) error {
 	return nil
 }
 
-// position returns where the card of an index stands.
+// position returns the position of the GPU with an index.
 func (inv *Inventory) position(index int) (int, bool) {
 	return slices.BinarySearchFunc(inv.Cards, index, func(card Card, index int) int {
 		return cmp.Compare(card.Index, index)

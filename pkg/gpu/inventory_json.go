@@ -33,13 +33,13 @@ type inventoryJSON struct {
 //	  {"uuid":"GPU-7d21","index":2,"memoryMiB":81920,"numaNode":1,"health":"Healthy",
 //	   "slices":[{"uuid":"MIG-03ac","profile":"1g.10gb","memoryMiB":9728}]}]}
 //
-// [Card], [Link] and [SlicedCard] document the fields; uuid, index, health and profile are required. A link holds for each two of
-// its GPUs, so an NVSwitch is one entry. Cards in MIG mode cannot be given whole: they are none of gpus, where a reader that
-// knows nothing of sliced would give them away.
+// [GPU], [Link] and [SlicedGPU] document the fields; uuid, index, health and profile are required. A link connects each pair of
+// its GPUs, so an NVSwitch is one entry. GPUs in MIG mode cannot be allocated whole. They are not in gpus, where a reader that
+// does not know sliced would allocate them.
 //
 // Within a version the form only grows: fields of later writers are ignored, while a field that we know
-// is checked, in its exact spelling and given once. A meaning that changes takes a new version, which is
-// refused here. Cards come back in order of index. The text is at most 64 KiB.
+// is checked, in its exact spelling and given once. A change of meaning requires a new version, which is
+// refused here. GPUs come back in order of index. The text is at most 64 KiB.
 func ParseInventory(text string) (Inventory, error) {
 	if len(text) > maxInventorySize {
 		return Inventory{}, fmt.Errorf("%d bytes, want at most %d", len(text), maxInventorySize)

@@ -10,16 +10,16 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// cardModel is the cards of one product, on a node that has several.
+// cardModel is the GPUs of one product, on a node that has several.
 type cardModel struct {
-	// names are what types may call these cards.
+	// names are what types may call these GPUs.
 	names []string
 	cards Set
 }
 
-// modelsIn returns the models of an inventory, nil where all cards are of one or one is not known: then the node's labels hold
-// for all of them. Of several, the label of discovery names any and may change: each answers to its product, and the one
-// of which there are most, the first of equals, to what an administrator calls the node.
+// modelsIn returns the models of an inventory, nil if all GPUs are of one or one is unknown: then the node's labels hold for all of them. With
+// several models, the label of discovery names any and may change. So each GPU matches its product, and the most common one, the first of equals,
+// also matches the administrator's name for the node.
 func modelsIn(inventory *Inventory, own []string) []cardModel {
 	var out []cardModel
 	for i := range inventory.Cards {
@@ -51,7 +51,7 @@ func modelsIn(inventory *Inventory, own []string) []cardModel {
 	return out
 }
 
-// ownTypes returns what an administrator calls the GPUs of a node.
+// ownTypes returns the administrator's names for the GPUs of a node.
 func ownTypes(node *corev1.Node) []string {
 	var own []string
 	for _, label := range []string{names.LabelGPUType, names.LabelAccelerator} {
@@ -62,7 +62,7 @@ func ownTypes(node *corev1.Node) []string {
 	return own
 }
 
-// ModelsOf returns the products of a node whose cards are of several, none where they are of one or not known.
+// ModelsOf returns the products of a node with GPUs of several models. It is empty if they are of one model or unknown.
 func ModelsOf(node *corev1.Node) []string {
 	text := node.Annotations[names.AnnotationInventory]
 	if !namesSeveral(text) {
@@ -79,7 +79,7 @@ func ModelsOf(node *corev1.Node) []string {
 	return products
 }
 
-// namesSeveral reports whether a text may have two products: it is asked of each node, and few are worth to be read.
+// namesSeveral reports whether a text may have two products. It is called for each node, and few texts need parsing.
 func namesSeveral(text string) bool {
 	const key = `"product"`
 	first := ""
@@ -98,7 +98,7 @@ func namesSeveral(text string) bool {
 	}
 }
 
-// ofTypes returns the cards of a type that a demand accepts.
+// ofTypes returns the GPUs of a type that a demand accepts.
 func (a *Allocator) ofTypes(d *Demand) Set {
 	if a.models == nil || d.Types.IsAny() {
 		return a.all
@@ -112,7 +112,7 @@ func (a *Allocator) ofTypes(d *Demand) Set {
 	return cards
 }
 
-// accepts reports whether cards of these names are of a type the pod takes.
+// accepts reports whether GPUs with these names are of a type that the pod accepts.
 func (t *Types) accepts(called []string) bool {
 	answers := func(of []string) bool {
 		return slices.ContainsFunc(called, func(name string) bool { return slices.Contains(of, name) })
@@ -123,7 +123,7 @@ func (t *Types) accepts(called []string) bool {
 	return !slices.ContainsFunc(t.Selected, func(values []string) bool { return !answers(values) })
 }
 
-// describeModels writes models so that equal texts are equal models.
+// describeModels encodes models such that equal texts are equal models.
 func describeModels(models []cardModel) string {
 	if models == nil {
 		return ""

@@ -18,7 +18,7 @@ func PoolOf(node *corev1.Node) string {
 	return cmp.Or(node.Labels[names.LabelPool], names.DefaultPool)
 }
 
-// TypeOf returns the type of a node's GPUs: the first of [names.GPUTypeLabels] that it carries, else "".
+// TypeOf returns the type of a node's GPUs: the first of [names.GPUTypeLabels] that it has, else "".
 func TypeOf(node *corev1.Node) string {
 	for _, label := range names.GPUTypeLabels {
 		if value := node.Labels[label]; value != "" {
@@ -28,9 +28,8 @@ func TypeOf(node *corev1.Node) string {
 	return ""
 }
 
-// InterconnectOf returns how a node's GPUs reach each other: [names.InterconnectNVLink],
-// [names.InterconnectPCIe], another value of the label in lower case, or "" when the node does not say.
-// A node with an NVLink clique has NVLink, whether or not it carries the label.
+// InterconnectOf returns how a node's GPUs are connected: [names.InterconnectNVLink], [names.InterconnectPCIe], another value of the label in lower
+// case, or "" without a label. A node with an NVLink clique has NVLink, with or without the label.
 func InterconnectOf(node *corev1.Node) string {
 	if value := node.Labels[names.LabelInterconnect]; value != "" {
 		return strings.ToLower(value)
@@ -41,15 +40,15 @@ func InterconnectOf(node *corev1.Node) string {
 	return ""
 }
 
-// HasEnded reports whether a pod has ended, and has given its GPUs back.
+// HasEnded reports whether a pod has ended, and has released its GPUs.
 func HasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// BelongsToNode reports whether a pod is one of its node itself: its DaemonSet would start it there again, cordoned or not.
+// BelongsToNode reports whether a pod belongs to its node: its DaemonSet would start it there again, even on a cordoned node.
 func BelongsToNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
-	_, isOfFile := pod.Annotations[corev1.MirrorPodAnnotationKey] // anybody can name a Node as the owner of a pod
+	_, isOfFile := pod.Annotations[corev1.MirrorPodAnnotationKey] // any user can name a Node as the owner of a pod
 	return isOfFile || owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
@@ -65,18 +64,18 @@ func PodPool(pod *corev1.Pod) string {
 	return names.DefaultPool
 }
 
-// Types is what a pod says about the type of its GPUs. The zero value takes any.
+// Types is a pod's request for types of GPUs. The zero value accepts any.
 type Types struct {
 	// Selected are the conditions that the node selector and the required affinity put on the labels of
 	// [names.GPUTypeLabels]. A node must meet each of them, by any one of its values.
 	Selected [][]string
 	// Accepted are the types of [names.AnnotationGPUTypes], the preferred first. Empty accepts any.
 	Accepted []string
-	// Preferred are the types that the preferred affinity wishes for, the heaviest first.
+	// Preferred are the types of the preferred affinity, the highest weight first.
 	Preferred []string
 }
 
-// PodTypes reads what a pod says about GPU types. The error tells what is wrong with the annotation.
+// PodTypes reads a pod's GPU types. The error describes what is wrong with the annotation.
 func PodTypes(pod *corev1.Pod) (Types, error) {
 	accepted, err := acceptedTypes(pod)
 	if err != nil {
@@ -101,11 +100,11 @@ func PodTypes(pod *corev1.Pod) (Types, error) {
 	return types, nil
 }
 
-// IsAny reports whether every node is of a type the pod takes.
+// IsAny reports whether the pod accepts every type.
 func (t Types) IsAny() bool { return len(t.Selected) == 0 && len(t.Accepted) == 0 }
 
-// Names returns a list of types of which any acceptable node carries at least one, in one of its labels.
-// It is empty exactly when the pod takes any type.
+// Names returns a list of types such that any acceptable node has at least one in one of its labels. It is empty exactly when the pod accepts any
+// type.
 func (t Types) Names() []string {
 	if len(t.Accepted) > 0 {
 		return t.Accepted
@@ -116,10 +115,9 @@ func (t Types) Names() []string {
 	return nil
 }
 
-// Match reports whether a node is of a type the pod takes. An accepted type is compared with the node's
-// type. A selected one may be any of its type labels, since the selector names the label it means, and
-// Kubernetes' own NodeAffinity holds it to exactly that label. A node with several models may be of the type of any of its cards:
-// which of them is for the allocator to say.
+// Match reports whether a node is of a type that the pod accepts. An accepted type is compared with the node's type. A selected one may be any of its
+// type labels, since the selector names the label it means, and Kubernetes' own NodeAffinity requires exactly that label. A node with several models
+// may be of the type of any of its GPUs: the allocator decides which.
 func (t Types) Match(node *corev1.Node) bool {
 	if t.matchLabels(node) {
 		return true
@@ -149,7 +147,7 @@ func carriesAny(node *corev1.Node, types []string) bool {
 	return false
 }
 
-// acceptedTypes reads the annotation. What is longer than a label can be is not quoted whole.
+// acceptedTypes reads the annotation. It does not quote in full what is longer than a label can be.
 func acceptedTypes(pod *corev1.Pod) ([]string, error) {
 	value, ok := pod.Annotations[names.AnnotationGPUTypes]
 	if !ok {
@@ -174,11 +172,10 @@ func acceptedTypes(pod *corev1.Pod) ([]string, error) {
 	return types, nil
 }
 
-// requiredTypes returns the types of which a node must have one. Terms are alternatives, so a term without a condition
-// on the type admits any.
+// requiredTypes returns the types of which a node must have one. Terms are alternatives, so a term without a condition on the type admits any.
 //
-// More than [names.MaxGPUTypes] in all count as any. That keeps Filter correct: these conditions only narrow the
-// candidates down, and Kubernetes' own NodeAffinity holds each node to them, whatever their number.
+// More than [names.MaxGPUTypes] in all count as any. That keeps Filter correct: these conditions only narrow the candidates down, and Kubernetes' own
+// NodeAffinity checks each node, whatever their number.
 func requiredTypes(terms []corev1.NodeSelectorTerm) []string {
 	var types []string
 	for i := range terms {
@@ -193,7 +190,7 @@ func requiredTypes(terms []corev1.NodeSelectorTerm) []string {
 	return types
 }
 
-// preferredTypes returns the types wished for, the heaviest first, at most [names.MaxGPUTypes].
+// preferredTypes returns the preferred types, the highest weight first, at most [names.MaxGPUTypes].
 func preferredTypes(terms []corev1.PreferredSchedulingTerm) []string {
 	byWeight := slices.Clone(terms)
 	slices.SortStableFunc(byWeight, func(a, b corev1.PreferredSchedulingTerm) int {

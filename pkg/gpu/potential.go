@@ -1,26 +1,25 @@
 package gpu
 
-// potential says how much can still be made of a set of free cards: how many disjoint ideal sets of 8, of
-// 4 and of 2 cards it holds, in its bits 8–11, 4–7 and 0–3. Compared as a number it is lexicographic: one
+// potential says how much can still be made of a set of free GPUs: how many disjoint ideal sets of 8, of
+// 4 and of 2 GPUs it holds, in its bits 8–11, 4–7 and 0–3. Compared as a number it is lexicographic: one
 // more set of 8 outweighs any number of sets of 4.
 //
-// A set of k cards is ideal when no other set of k cards of the node has a higher bandwidth, so ideal sets
-// follow from the topology alone: any 4 cards behind an NVSwitch, 4 cards under one switch of a PCIe node,
-// two cards with a bridge. They are counted disjoint, because that is how many pods can have one: three
-// cards under a switch hold three pairs, but only one at a time.
+// A set of k GPUs is ideal when no other set of k GPUs of the node has a higher bandwidth, so ideal sets
+// follow from the topology alone: any 4 GPUs behind an NVSwitch, 4 GPUs under one switch of a PCIe node,
+// two GPUs with a bridge. They are counted disjoint, because that is how many pods can have one: three
+// GPUs under a switch hold three pairs, but only one at a time.
 type potential uint16
 
 // valuableSizes are the sizes of set that jobs ask for when links matter to them.
 var valuableSizes = [...]int{8, 4, 2}
 
-// Potential is how many disjoint ideal sets of a size some cards hold: sets of that many cards of which
+// Potential is how many disjoint ideal sets of a size some GPUs hold: sets of that many GPUs of which
 // no others of the node are better connected.
 type Potential struct {
 	Eights, Fours, Twos int
 }
 
-// Potential returns what can be made of some free cards. Beyond 16 cards, where ideal sets are not known,
-// any cards make a set.
+// Potential returns what can be built from some free GPUs. Beyond 16 GPUs, where ideal sets are unknown, any GPUs form a set.
 func (a *Allocator) Potential(free Set) Potential {
 	free &= a.all
 	if a.topology.potential == nil {
@@ -48,7 +47,7 @@ func (t *Topology) potentials() []potential {
 }
 
 // countDisjoint writes, for each set, the largest number of disjoint ideal sets of a size in it: the first
-// card is either in none of them, or in one of those that begin with it.
+// GPU is either in none of them, or in one of those that begin with it.
 func (t *Topology) countDisjoint(size int, count []uint8) {
 	ideals := t.idealsByFirst(size)
 	for s := Set(1); s < 1<<t.cards; s++ {
@@ -67,7 +66,7 @@ func (t *Topology) countDisjoint(size int, count []uint8) {
 	}
 }
 
-// idealsByFirst lists the ideal sets of a size by their lowest card.
+// idealsByFirst lists the ideal sets of a size by their lowest GPU.
 func (t *Topology) idealsByFirst(size int) [][]Set {
 	ideals := make([][]Set, t.cards)
 	for _, s := range t.bySize[size] {

@@ -8,11 +8,11 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// mostPromised is what one pod counts for at most in a sum, which then does not wrap around.
+// mostPromised is the most that one pod adds to a sum, so that the sum does not overflow.
 const mostPromised = 1 << 40
 
-// PlacedByOther reports whether a pod with GPUs holds a place on a node that another scheduler gave it, beside ours: the nodes of a
-// pool that has that scheduler's name are its own, and the files of a node are nobody's to place.
+// PlacedByOther reports whether another scheduler placed a pod with GPUs on a node beside our pods. Nodes of a pool that has that scheduler's name
+// belong to it. Static pods are not placed by any scheduler.
 func PlacedByOther(node *corev1.Node, pod *corev1.Pod) bool {
 	by := pod.Spec.SchedulerName
 	if by == names.SchedulerName || by == PoolOf(node) || pod.Spec.NodeName == "" || HasEnded(pod) {
@@ -25,15 +25,14 @@ func PlacedByOther(node *corev1.Node, pod *corev1.Pod) bool {
 	return err == nil && !request.IsZero()
 }
 
-// Promised is what the pods that hold places on a node ask of one kind of its GPUs, and how many it has.
+// Promised is the total request of the pods on a node for one kind of its GPUs, and the number that the node has.
 type Promised struct{ Asked, Has int64 }
 
-// Excess is how many more were promised than there are.
+// Excess is how far the requests exceed the number of GPUs.
 func (p Promised) Excess() int64 { return max(0, p.Asked-p.Has) }
 
-// PromisedOn returns that of the kind of which most is asked beyond what there is: whole GPUs, slots on shared ones, or MIG slices.
-// What a node has is its capacity: GPUs that have failed since are still those that its pods were promised. A kind of which a node
-// has none counts for nothing, as its device plugin may be down.
+// PromisedOn returns the most overcommitted kind: whole GPUs, slots on shared ones, or MIG slices. The node's capacity counts as what it has, since
+// pods keep their claim to GPUs that failed later. A kind that the node does not have is ignored, as its device plugin may be down.
 func PromisedOn(node *corev1.Node, pods []*corev1.Pod) Promised {
 	var whole, shared, slices Promised
 	for name, quantity := range node.Status.Capacity {

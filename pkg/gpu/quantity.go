@@ -25,9 +25,8 @@ func annotatedMiB(annotations map[string]string, name string) (int64, error) {
 	return memory, nil
 }
 
-// parseMiB reads an amount of memory such as 80Gi, 2000Mi or 24G, and returns it in MiB, rounded up.
-// It is at least 1Mi, which also catches numbers without a unit. Exponents are refused: Kubernetes'
-// arithmetic on 1e999999999 does not end in this world.
+// parseMiB reads an amount of memory such as 80Gi, 2000Mi or 24G, and returns it in MiB, rounded up. It is at least 1Mi, which also catches numbers
+// without a unit. Exponents are refused: Kubernetes' arithmetic on 1e999999999 practically never ends.
 func parseMiB(value string) (int64, error) {
 	if len(value) > maxQuantityLength || strings.ContainsAny(value, "eE") {
 		return 0, fmt.Errorf("%.32q is no amount of memory: write one such as 2Gi", value)

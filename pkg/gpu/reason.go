@@ -5,19 +5,19 @@ import "fmt"
 // Code is why a demand does not fit a node.
 type Code uint8
 
-// The reasons. Those up to [TooFewMemory] hold however empty the node is.
+// The reasons. Those up to [TooFewMemory] apply even to an empty node.
 const (
-	// Fits is no reason: the demand has its cards.
+	// Fits is no reason: the demand has its GPUs.
 	Fits Code = iota
 	// NoGPUs: the node has none.
 	NoGPUs
 	// TooFewGPUs: the node has fewer than are asked.
 	TooFewGPUs
-	// OnlySlots: the demand is for several whole cards, and the node offers parts of some, which could be parts of one.
+	// OnlySlots: the demand is for several whole GPUs, and the node offers parts of some, which could be parts of one.
 	OnlySlots
-	// TooFewOfType: the node has several models, and too few cards of the type asked.
+	// TooFewOfType: the node has several models, and too few GPUs of the type asked.
 	TooFewOfType
-	// MemoryUnknown: the demand names memory, and the node does not tell that of enough GPUs.
+	// MemoryUnknown: the demand names memory, and the node does not report that of enough GPUs.
 	MemoryUnknown
 	// TooFewMemory: too few of the node's GPUs have the memory asked.
 	TooFewMemory
@@ -34,36 +34,35 @@ const (
 // Reason is why a demand does not fit a node, with the numbers behind it. The zero value is no reason.
 type Reason struct {
 	Code Code
-	// Asked is the number of different cards that must be had at once.
+	// Asked is the number of different GPUs that must be had at once.
 	Asked int64
-	// Usable is how many could be had: of the node's cards, those with memory, the healthy or the free
-	// ones, as Code says.
+	// Usable is how many are usable: of the node's GPUs, those with memory, the healthy or the free ones, depending on Code.
 	Usable int64
-	// Total is the number of the node's cards.
+	// Total is the number of the node's GPUs.
 	Total int64
-	// MemoryMiB is the memory asked of each card, 0 for any.
+	// MemoryMiB is the memory asked of each GPU, 0 for any.
 	MemoryMiB int64
-	// LargestMiB is the memory of the node's largest card.
+	// LargestMiB is the memory of the node's largest GPU.
 	LargestMiB int64
-	// ShareableMiB is the most that shares can hold of one of the node's cards, 0 for a demand that shares none. Reserved tells
-	// that the demand would have its cards, did the driver keep nothing.
+	// ShareableMiB is the most that shares can hold of one of the node's GPUs, 0 for a demand without shares. Reserved is true if the demand would
+	// fit if the driver reserved nothing.
 	ShareableMiB int64
 	Reserved     bool
-	// Unknown is the number of cards taken off because pods hold cards that they do not name.
+	// Unknown is the number of GPUs subtracted for pods that hold GPUs without naming them.
 	Unknown int64
-	// Sharing is by what the node's GPUs are shared, where the numbers count parts of them ([Slot]); "" where they count cards.
+	// Sharing is the sharing method of the node's GPUs, if the numbers count parts of them ([Slot]); "" if they count GPUs.
 	Sharing string
-	// Profile is that of the MIG slices which the numbers count in the place of cards, "" for cards.
+	// Profile is that of the MIG slices that the numbers count, "" if they count GPUs.
 	Profile string
 }
 
 // IsZero reports whether there is no reason, because the demand fits.
 func (r Reason) IsZero() bool { return r.Code == Fits }
 
-// IsShortage reports whether pods that end, or are evicted, can make the demand fit.
+// IsShortage reports whether the demand can fit after pods end, or are evicted.
 func (r Reason) IsShortage() bool { return r.Code == TooFewFree || r.Code == TooFewShareable }
 
-// Short returns how many cards are missing.
+// Short returns how many GPUs are missing.
 func (r Reason) Short() int64 { return max(r.Asked-r.Usable, 0) }
 
 // Detail returns the numbers in words, such as "6 of 8 free, 2 short".
@@ -100,7 +99,7 @@ func (r Reason) Detail() string {
 	return text
 }
 
-// quality says in words what the usable cards are.
+// quality describes the usable GPUs.
 func (r Reason) quality() string {
 	switch r.Code {
 	case TooFewOfType:

@@ -18,8 +18,8 @@ type Request struct {
 	Whole int64
 	// Shared is the number of slots on shared GPUs, [names.ResourceSharedGPU].
 	Shared int64
-	// MIG is the number of MIG slices of all profiles together. Kubernetes counts the slices of each
-	// profile; the sum here only tells that the pod uses a GPU. It saturates at math.MaxInt64.
+	// MIG is the number of MIG slices of all profiles together. Kubernetes counts the slices of each profile; the sum here only shows that the pod
+	// uses a GPU. It saturates at math.MaxInt64.
 	MIG int64
 }
 
@@ -55,11 +55,10 @@ func RequestOf(pod *corev1.Pod) (Request, error) {
 	return total, nil
 }
 
-// refused stands for a request that cannot be counted: more than any node has, so that a caller who
-// overlooks the error places the pod nowhere.
+// refused stands for a request that cannot be counted: more than any node has, so that a caller who overlooks the error cannot place the pod.
 func refused() Request { return Request{Whole: math.MaxInt64} }
 
-// steadyState is what all main containers and all sidecars ask together.
+// steadyState is the total request of all main containers and all sidecars.
 func steadyState(pod *corev1.Pod) (Request, error) {
 	var sum Request
 	for i := range pod.Spec.Containers {
@@ -80,7 +79,7 @@ func steadyState(pod *corev1.Pod) (Request, error) {
 	return sum, nil
 }
 
-// startPeak is the most that is asked at once while init containers run one after the other.
+// startPeak is the largest request at one time while init containers run one after the other.
 func startPeak(pod *corev1.Pod) (Request, error) {
 	var sidecars, peak Request
 	for i := range pod.Spec.InitContainers {

@@ -1,20 +1,19 @@
 package gpu
 
-// What the driver is taken to keep of a card where nothing tells: a part of its memory, or an amount where that is more. A T4
-// of 15360 MiB loses some 450, an L40S of 46068 some 600, so both are more than drivers were seen to keep.
+// The assumed driver reservation on a GPU that reports none: a part of its memory, or a fixed amount where that is more. A T4 of 15360 MiB loses some
+// 450, an L40S of 46068 some 600, so both are more than drivers were seen to reserve.
 const (
 	reservedPercent  = 2
 	leastReservedMiB = 512
 )
 
-// assumedReservedMiB is what the driver is taken to keep of a card of this memory.
+// assumedReservedMiB is the assumed driver reservation on a GPU with this memory.
 func assumedReservedMiB(memoryMiB int64) int64 {
 	return max((memoryMiB*reservedPercent+99)/100, leastReservedMiB)
 }
 
-// ShareableMiB returns how much of the card's memory shares may hold: what the driver leaves of it. Shares that held all of
-// the memory would each keep to their own, and the last program would find less than its share. A driver that is said to
-// keep more than there is leaves nothing.
+// ShareableMiB returns how much of the GPU's memory shares may hold: what the driver leaves. If shares could hold all of the memory, each would stay
+// within its own, and the last program would find less than its share. A reservation larger than the memory leaves nothing.
 func (c *Card) ShareableMiB() int64 {
 	reserved := assumedReservedMiB(c.MemoryMiB)
 	if c.ReservedMiB != nil {

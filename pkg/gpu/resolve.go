@@ -5,16 +5,15 @@ import (
 	"fmt"
 )
 
-// Resolve returns what a pod holds of the node: its assignment, in positions of the inventory. The demand
-// says which containers hold their cards at the same time. An assignment that does not serve the demand,
-// container by container, is an error: it is forged or belongs to another pod, and the pod counts with
-// [UnknownHolding]. So is one that gives a card to two containers at once.
+// Resolve returns what a pod holds of the node: its assignment, in positions of the inventory. The demand defines which containers hold their GPUs at
+// the same time. An assignment that does not serve the demand, container by container, is an error: it is forged or belongs to another pod, and the
+// pod counts with [UnknownHolding]. An assignment that gives a GPU to two containers at once is also an error.
 //
-// Cards that the inventory does not have count as unknown: the node may have changed from an inventory
-// that was derived to one that was reported, or back, and then the pod holds cards under other names.
+// GPUs that the inventory does not have count as unknown: the node may have changed from a derived inventory to a reported one, or back, and then the
+// pod holds GPUs under other names.
 //
-// The memory of a share is the one assigned. What the pod's annotation asks is not compared: it can be
-// edited later, and what was given is what is held.
+// The memory of a share is the assigned one. It is not compared with the pod's annotation, which can be edited later: the pod holds what was
+// assigned.
 func (a *Allocator) Resolve(d *Demand, assignment Assignment) (Holding, error) {
 	if err := assignment.Validate(); err != nil {
 		return Holding{}, err
@@ -36,8 +35,8 @@ func (a *Allocator) resolve(d *Demand, assignment Assignment) (Holding, error) {
 	return r.holding()
 }
 
-// resolving collects the devices of a pod. Those that the inventory does not have get positions from the
-// number of its cards on, so that they are checked like the others.
+// resolving collects the devices of a pod. Devices that the inventory does not have get positions after its GPUs, so that they are checked like the
+// others.
 type resolving struct {
 	allocator  *Allocator
 	demand     *Demand
@@ -46,8 +45,8 @@ type resolving struct {
 	containers [MaxContainers]devices
 }
 
-// devices are the cards of one container. They are sets of int positions: two inventories together can
-// have more cards than a Set has bits.
+// devices are the GPUs of one container. They are sets of int positions: two inventories together can
+// have more GPUs than a Set has bits.
 type devices struct{ whole, shared map[int]bool }
 
 func (r *resolving) container(i int, assigned []Device) error {
@@ -85,7 +84,7 @@ func (r *resolving) position(uuid string) int {
 	return position
 }
 
-// exclusive finds a whole card of container i that a container before it has at the same time.
+// exclusive finds a whole GPU of container i that an earlier container has at the same time.
 func (r *resolving) exclusive(i int) error {
 	for j := range i {
 		if !r.together(j, i) {
@@ -100,7 +99,7 @@ func (r *resolving) exclusive(i int) error {
 	return nil
 }
 
-// together reports whether a container holds its cards while a later one does.
+// together reports whether a container holds its GPUs while a later one does.
 func (r *resolving) together(earlier, later int) bool {
 	if r.demand.Containers[later].Lifetime == Init {
 		return r.demand.Containers[earlier].Lifetime == Sidecar
@@ -125,7 +124,7 @@ func (r *resolving) holding() (Holding, error) {
 	return r.sum(whole, slots)
 }
 
-// slotsUntil returns the slots on a card while container i runs: its own, and those of containers that
+// slotsUntil returns the slots on a GPU while container i runs: its own, and those of containers that
 // started before it and still run. The most over all containers is the peak.
 func (r *resolving) slotsUntil(i, position int) int {
 	slots := 1

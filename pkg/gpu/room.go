@@ -2,9 +2,8 @@ package gpu
 
 import "math"
 
-// Room returns how many pods of a demand there are cards for: never fewer than [Allocator.Allocate] would serve one after
-// the other, and more only where cards lie such that some of them are of no use. A demand for no card has room without
-// end.
+// Room returns for how many pods of a demand there are GPUs. It is never lower than what [Allocator.Allocate] would serve one after the other, and
+// higher only if the connections of some GPUs make them useless. A demand for no GPU has unlimited room.
 func (a *Allocator) Room(used *Used, d *Demand) int64 {
 	room := int64(math.MaxInt64)
 	if whole := d.wholePeak(); whole > 0 {
@@ -19,7 +18,7 @@ func (a *Allocator) Room(used *Used, d *Demand) int64 {
 	return room
 }
 
-// slots returns how many times the demanded share of a card is free, 0 where too few cards have any.
+// slots returns how many times the demanded share of a GPU is free, 0 if too few GPUs have any.
 func (a *Allocator) slots(used *Used, d *Demand, width int64) int64 {
 	if d.ShareMiB <= 0 {
 		return 0

@@ -1,27 +1,27 @@
 package gpu
 
-// sharing places the slots of one pod on cards: best fit of memory, in exact MiB.
+// sharing places the slots of one pod on GPUs: best fit of memory, in exact MiB.
 //
-// Each container gets different cards. Containers that live as long as the pod come first, the largest
-// first; an init container then uses slots again that belong to containers which start after it. Cards
-// that are shared already come first, so that whole cards stay whole; among those the one with the least
-// memory left; among free cards of equal memory the one that leaves the most potential for whole sets.
+// Each container gets different GPUs. Containers that live as long as the pod come first, the largest
+// first; an init container then reuses slots of containers that start after it. GPUs that
+// are shared already come first, so that whole GPUs stay whole; among those the one with the least
+// memory left; among free GPUs of equal memory the one that leaves the most potential for whole sets.
 //
-// Taking the tightest card can leave a pod of several containers without enough different cards, so a
-// second attempt takes the emptiest card each time. It finds a place for containers that live as long as
-// the pod whenever there is one: no card is closer to full than it has to be.
+// Taking the tightest GPU can leave a pod of several containers without enough different GPUs, so a
+// second attempt takes the emptiest GPU each time. It finds a place for containers that live as long as
+// the pod whenever there is one: no GPU is closer to full than it has to be.
 type sharing struct {
 	allocator *Allocator
 	plan      *Allocation
 	shareMiB  int64
 	leftMiB   [MaxCards]int64
-	// open are cards that are shared; closed are free ones that may be.
+	// open are GPUs that are shared; closed are free ones that may be.
 	open, closed Set
-	// emptiest takes the card with the most memory left.
+	// emptiest selects the GPU with the most memory left.
 	emptiest bool
 }
 
-// placeShared chooses the pod's shared cards.
+// placeShared chooses the pod's shared GPUs.
 func (a *Allocator) placeShared(used *Used, d *Demand, plan *Allocation) bool {
 	if d.ShareMiB <= 0 {
 		return false
@@ -37,8 +37,8 @@ func (a *Allocator) placeShared(used *Used, d *Demand, plan *Allocation) bool {
 	return s.place(d)
 }
 
-// shareable returns what is left on the cards that a demand may share. It is below 0 where pods hold more than may be shared
-// by now, as those that an older scheduler placed can.
+// shareable returns what is left on the GPUs that a demand may share. It is negative if pods hold more than may be shared by now, as those placed by
+// an older scheduler can.
 func (a *Allocator) shareable(used *Used, d *Demand) sharing {
 	able := a.suited(d) &^ used.whole
 	s := sharing{allocator: a, shareMiB: d.ShareMiB, open: able & used.shared, closed: able &^ used.shared}
@@ -49,7 +49,7 @@ func (a *Allocator) shareable(used *Used, d *Demand) sharing {
 	return s
 }
 
-// roomy returns the cards with room for one slot.
+// roomy returns the GPUs with room for one slot.
 func (s *sharing) roomy() Set {
 	var roomy Set
 	for card := range (s.open | s.closed).All() {
@@ -77,7 +77,7 @@ func (s *sharing) place(d *Demand) bool {
 	return true
 }
 
-// take gives a container slots on count more cards.
+// take gives a container slots on count more GPUs.
 func (s *sharing) take(container int, count int64) bool {
 	mine := &s.plan.containers[container]
 	for ; count > 0; count-- {
@@ -95,7 +95,7 @@ func (s *sharing) take(container int, count int64) bool {
 	return true
 }
 
-// takeAgain gives an init container slots that the pod holds for later, and more only where these do not do.
+// takeAgain gives an init container slots that the pod holds for later, and more only if these are not enough.
 func (s *sharing) takeAgain(d *Demand, container int) bool {
 	count := d.Containers[container].Shared
 	for card := range s.plan.Shared.All() {
@@ -110,7 +110,7 @@ func (s *sharing) takeAgain(d *Demand, container int) bool {
 	return s.take(container, count)
 }
 
-// sidecarSlots returns how many slots of a card belong to sidecars that run while an init container does.
+// sidecarSlots returns how many slots of a GPU belong to sidecars that run while an init container does.
 func (al *Allocation) sidecarSlots(d *Demand, container, card int) uint8 {
 	var slots uint8
 	for j := range container {
@@ -121,7 +121,7 @@ func (al *Allocation) sidecarSlots(d *Demand, container, card int) uint8 {
 	return slots
 }
 
-// pick returns the card to use next, the lowest of equals, or -1 when there is none.
+// pick returns the GPU to use next, the lowest of equals, or -1 when there is none.
 func (s *sharing) pick(cards Set) int {
 	best := -1
 	for card := range cards.All() {
@@ -132,7 +132,7 @@ func (s *sharing) pick(cards Set) int {
 	return best
 }
 
-// better reports whether card is to be used rather than other.
+// better reports whether to use card rather than other.
 func (s *sharing) better(card, other int) bool {
 	switch {
 	case s.emptiest:

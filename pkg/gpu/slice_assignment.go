@@ -16,21 +16,21 @@ type SliceAssignment map[string][]HeldSlice
 
 // HeldSlice is a MIG slice as a container holds it.
 type HeldSlice struct {
-	// UUID identifies the slice; see [CardSlice].
+	// UUID identifies the slice; see [GPUSlice].
 	UUID    string `json:"uuid"`
 	Profile string `json:"profile"`
-	// Card is the UUID of its card, and GPU the driver's number of that when it was chosen.
+	// Card is the UUID of its GPU, and GPU the driver's number of that when it was chosen.
 	Card string `json:"card"`
 	GPU  int    `json:"gpu"`
 }
 
-// Choice is all that was chosen for the containers of a pod: cards, and MIG slices.
+// Choice is everything chosen for the containers of a pod: GPUs, and MIG slices.
 type Choice struct {
 	Cards  Assignment
 	Slices SliceAssignment
 }
 
-// choiceJSON is the written form. A pod without slices is written as before there were any.
+// choiceJSON is the written form. A pod without slices has the form that predates slices.
 type choiceJSON struct {
 	Version    int             `json:"version"`
 	Containers Assignment      `json:"containers,omitempty"`
@@ -42,9 +42,9 @@ type choiceJSON struct {
 //	{"version":1,"containers":{"train":[{"uuid":"GPU-5f1e","index":0},{"uuid":"GPU-9c07","index":1}]}}
 //	{"version":1,"slices":{"notebook":[{"uuid":"MIG-03ac","profile":"1g.10gb","card":"GPU-7d21","gpu":2}]}}
 //
-// Only the scheduler writes it, so everything else is refused: fields that are unknown or given twice, names that no container
-// can have, a card or slice that one container has twice. Slices have a field of their own, so that readers which know of none
-// refuse what they would take for cards.
+// Only the scheduler writes it, so everything else is refused: unknown or duplicate fields, names that no container
+// can have, a GPU or slice that one container has twice. Slices have a field of their own, so that readers without support
+// for slices refuse them, rather than mistake them for GPUs.
 func ParseChoice(text string) (Choice, error) {
 	if len(text) > maxAssignmentSize {
 		return Choice{}, fmt.Errorf("%d bytes, want at most %d", len(text), maxAssignmentSize)
@@ -76,7 +76,7 @@ func (c *Choice) Encode() (string, error) {
 	return string(text), nil
 }
 
-// Validate tells what is wrong with a choice, whatever pod it is for.
+// Validate checks a choice independent of any pod.
 func (c *Choice) Validate() error {
 	if len(c.Slices) == 0 {
 		return c.Cards.Validate()

@@ -13,12 +13,11 @@ type SliceAllocation struct {
 	containers [][]int
 }
 
-// AllocateSlices chooses the MIG slices for a demand, or tells why there are none. Like [Allocator.Allocate] it is a function of its
-// arguments. All on one NUMA node where one has enough; among those as few cards as can be of which nothing is in use, so that they
-// stay whole and can be cut anew; then those of the cards of which most is in use; then the lowest positions. Beyond 16 cards of which
-// nothing is in use more of them may be taken than need be.
+// AllocateSlices chooses the MIG slices for a demand, or explains why there are none. Like [Allocator.Allocate] it is a function of its arguments. It
+// prefers slices on one NUMA node, then as few idle GPUs as possible, so that these stay whole and can be repartitioned, then the GPUs with the most
+// in use, then the lowest positions. Beyond 16 idle GPUs it may use more of them than necessary.
 //
-// Slices that pods hold without naming them are taken to be the first free ones of their profile, since the agent takes those.
+// Slices that pods hold without naming them are assumed to be the first free ones of their profile, since the agent takes those.
 //
 // A pod's slices are chosen as one set and then divided. Init containers use those of containers that start after them.
 func (a *Allocator) AllocateSlices(used *SlicesUsed, d *Demand) (SliceAllocation, Reason) {
@@ -39,7 +38,7 @@ type picking struct {
 	*sliceTable
 	// free are the slices that may be chosen, by position.
 	free []bool
-	// fill is how much of each card is in use.
+	// fill is how much of each GPU is in use.
 	fill []int64
 }
 
@@ -68,7 +67,7 @@ type option struct {
 	fill   int64
 }
 
-// better reports whether an option is to be taken rather than another.
+// better reports whether to use an option rather than another.
 func (o *option) better(other *option) bool {
 	return cmp.Or(cmp.Compare(o.opened, other.opened), cmp.Compare(other.fill, o.fill), slices.Compare(o.at, other.at)) < 0
 }
@@ -97,7 +96,7 @@ func (p *picking) numaNodes() []int {
 	return slices.Compact(all)
 }
 
-// among chooses among some cards, or returns nil where they have too few.
+// among chooses among some GPUs, or returns nil if they have too few.
 func (p *picking) among(asked []ProfileDemand, allowed func(card int) bool) *option {
 	open := make([]bool, len(p.cards))
 	var empty []int
@@ -132,7 +131,7 @@ func (p *picking) among(asked []ProfileDemand, allowed func(card int) bool) *opt
 	return chosen
 }
 
-// of returns the free slices of a profile on some cards, those of the fullest first.
+// of returns the free slices of a profile on some GPUs, those on the fullest GPUs first.
 func (p *picking) of(profile string, cards []bool) []int {
 	var found []int
 	for _, at := range p.byProfile[profile] {
@@ -144,10 +143,10 @@ func (p *picking) of(profile string, cards []bool) []int {
 	return found
 }
 
-// mostExact is how many empty cards are tried in all combinations.
+// mostExact is how many empty GPUs are tried in all combinations.
 const mostExact = 16
 
-// open returns as few of the empty cards as have what is lacking, the first of equals.
+// open returns the smallest set of empty GPUs that has what is lacking, the first of equals.
 func (p *picking) open(asked []ProfileDemand, lacking []int64, empty []int) ([]int, bool) {
 	has := make([][]int64, len(empty))
 	for i, card := range empty {
@@ -184,7 +183,7 @@ func (p *picking) open(asked []ProfileDemand, lacking []int64, empty []int) ([]i
 	return cards, true
 }
 
-// cover returns the first size of the cards from one on that have together what is lacking, or nil.
+// cover returns the first combination of that size, starting at a position, that together has what is lacking, or nil.
 func cover(has [][]int64, lacking []int64, from, size int) []int {
 	if size == 0 {
 		if isCovered(lacking) {
@@ -200,7 +199,7 @@ func cover(has [][]int64, lacking []int64, from, size int) []int {
 	return nil
 }
 
-// coverGreedily takes the card that has most of what is lacking, again and again. All together have enough.
+// coverGreedily repeatedly takes the GPU that has the most of what is lacking. All together have enough.
 func coverGreedily(has [][]int64, lacking []int64) []int {
 	chosen := []int{}
 	for !isCovered(lacking) {
@@ -231,8 +230,8 @@ func without(lacking, has []int64) []int64 {
 	return left
 }
 
-// divide gives each container its part of the pod's slices of a profile: those that live as long as the pod have their own, and init
-// containers use what is no sidecar's before them.
+// divide assigns each container its part of the pod's slices of a profile: those that live as long as the pod have their own, and init containers use
+// slices that no earlier sidecar has.
 func (t *sliceTable) divide(profile string, d *Demand, plan *SliceAllocation) {
 	var all []int
 	for _, at := range plan.Holding.at {
@@ -275,7 +274,7 @@ func (a *Allocator) SliceAssignment(d *Demand, al *SliceAllocation) SliceAssignm
 	return assignment
 }
 
-// IdleSliced returns of how many cards in MIG mode nothing is in use beside a holding.
+// IdleSliced returns the number of GPUs in MIG mode that are idle except for one holding.
 func (a *Allocator) IdleSliced(used *SlicesUsed, beside *SliceHolding) int {
 	after := SlicesUsed{held: slices.Clone(used.held), unknown: used.unknown}
 	after.Add(&SliceHolding{at: beside.at})

@@ -34,8 +34,8 @@ func slicesOf(container *corev1.Container, lifetime Lifetime) []SliceDemand {
 	return demands
 }
 
-// sliceDemands lists what the containers of a pod ask for of MIG slices, in the order in which they start. What a pod's overhead
-// asks for no container gets, so that there is none to choose.
+// sliceDemands lists the containers' demands for MIG slices, in the order in which they start. Slices of a pod's overhead belong to no container, so
+// none are chosen for it.
 func sliceDemands(pod *corev1.Pod) []SliceDemand {
 	var demands []SliceDemand
 	for i := range pod.Spec.InitContainers {

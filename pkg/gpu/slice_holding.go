@@ -9,14 +9,14 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// SliceHolding is what one pod holds of a node's MIG slices, by position. It never changes; nil is nothing.
+// SliceHolding is what one pod holds of a node's MIG slices, by position. It never changes; nil is an empty holding.
 type SliceHolding struct {
 	at []int
-	// unknown counts, by profile, the slices that the pod has and of which nobody knows which they are.
+	// unknown counts, by profile, the slices of the pod that cannot be identified.
 	unknown map[string]int64
 }
 
-// Known reports whether it is known which slices the pod holds.
+// Known reports whether the slices of the pod are known.
 func (h *SliceHolding) Known() bool { return h == nil || len(h.unknown) == 0 }
 
 // SlicesUsed is what all pods of a node hold of its MIG slices together. The zero value is an empty node.
@@ -46,18 +46,18 @@ func (u *SlicesUsed) Add(h *SliceHolding) {
 
 func (u *SlicesUsed) has(at int) bool { return at < len(u.held) && u.held[at] }
 
-// SlicesHeldBy returns which slices a pod that is bound to the node holds: those of its annotation g8s.host/gpu-devices, where that
-// names all that the pod asks for and the node has them; else also those that the node's agent reports for it, as of a pod of another
-// scheduler, or one whose slices were made anew. The rest are any of their profile.
+// SlicesHeldBy returns the slices of a pod that is bound to the node. If the annotation g8s.host/gpu-devices names all slices that the pod requests,
+// and the node has them, they are the ones. Else slices that the node's agent reports for the pod are added, as for a pod of another scheduler, or
+// one whose slices were recreated. The rest are any of their profile.
 //
-// A pod cannot gain by its annotation: one that does not serve its request, container by container, counts as none.
+// A pod cannot gain by its annotation: one that does not serve its request, container by container, is ignored.
 func (a *Allocator) SlicesHeldBy(pod *corev1.Pod, reported func() []Slice) *SliceHolding {
 	if a.slices == nil {
 		return nil
 	}
 	demand, err := specDemand(pod)
 	if err != nil || !demand.NeedsSlices() {
-		return nil // one that cannot be counted, kubelet does not take in
+		return nil // kubelet does not admit a pod that cannot be counted
 	}
 	var named SliceAssignment
 	if text, ok := pod.Annotations[names.AnnotationGPUDevices]; ok {
@@ -79,8 +79,8 @@ func (a *Allocator) SlicesHeldBy(pod *corev1.Pod, reported func() []Slice) *Slic
 	return holding
 }
 
-// ResolveSlices returns what a pod holds of the node by its assignment. What of it the node does not have, or all of it where it does
-// not serve the demand, is unknown.
+// ResolveSlices returns what a pod holds of the node by its assignment. Slices that the node does not have are unknown, as are all of them if the
+// assignment does not serve the demand.
 func (a *Allocator) ResolveSlices(d *Demand, assignment SliceAssignment) *SliceHolding {
 	holding := &SliceHolding{unknown: map[string]int64{}}
 	for _, asked := range d.Profiles {
@@ -105,14 +105,14 @@ func (a *Allocator) ResolveSlices(d *Demand, assignment SliceAssignment) *SliceH
 	return holding
 }
 
-// found takes one of a profile off those that are not known.
+// found removes one of a profile from the unknown ones.
 func (h *SliceHolding) found(profile string) {
 	if h.unknown[profile]--; h.unknown[profile] <= 0 {
 		delete(h.unknown, profile)
 	}
 }
 
-// fitsDemand tells why an assignment is not one for a demand: a container has others than it asks for, or two that run at once have
+// fitsDemand checks that an assignment matches a demand: each container has the slices that it requests, and no two containers that run at once have
 // the same.
 func (as SliceAssignment) fitsDemand(d *Demand) error {
 	type part struct{ container, profile string }
@@ -136,7 +136,7 @@ func (as SliceAssignment) fitsDemand(d *Demand) error {
 	return as.exclusive(d)
 }
 
-// exclusive finds a slice that two containers have which run at once: a sidecar and a container that starts after it, or two main ones.
+// exclusive finds a slice that two containers have at once: a sidecar and a container that starts after it, or two main ones.
 func (as SliceAssignment) exclusive(d *Demand) error {
 	running := map[string]string{} // by UUID
 	for i := range d.Slices {

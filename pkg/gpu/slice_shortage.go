@@ -2,8 +2,8 @@ package gpu
 
 import "slices"
 
-// SliceShortage tells why there are too few MIG slices for a demand; zero, where there are enough. Slices of a profile are alike for
-// whoever fits, so that it only counts.
+// SliceShortage explains why there are too few MIG slices for a demand; it is zero if there are enough. Slices of a profile are interchangeable, so
+// it only counts.
 func (a *Allocator) SliceShortage(used *SlicesUsed, d *Demand) Reason {
 	for _, asked := range d.Profiles {
 		total, healthy, free := a.countSlices(used, asked.Profile)
@@ -20,7 +20,7 @@ func (a *Allocator) SliceShortage(used *SlicesUsed, d *Demand) Reason {
 	return Reason{}
 }
 
-// FreeSlices returns how many MIG slices of a profile can be given out: those of healthy cards that nobody holds.
+// FreeSlices returns how many MIG slices of a profile can be allocated: those on healthy GPUs that no pod holds.
 func (a *Allocator) FreeSlices(used *SlicesUsed, profile string) int64 {
 	if a.slices == nil {
 		return 0
@@ -29,7 +29,7 @@ func (a *Allocator) FreeSlices(used *SlicesUsed, profile string) int64 {
 	return free
 }
 
-// countSlices counts the slices of a profile, those of them that are on healthy cards, and those of these that nobody holds.
+// countSlices counts the slices of a profile, those on healthy GPUs, and those on healthy GPUs that no pod holds.
 func (a *Allocator) countSlices(used *SlicesUsed, profile string) (total, healthy, free int64) {
 	for _, at := range a.slices.byProfile[profile] {
 		total++
@@ -56,7 +56,7 @@ func (a *Allocator) GainsSlices(before *Allocator, d *Demand) bool {
 	})
 }
 
-// hasSlice reports whether the node has a slice that may be given out.
+// hasSlice reports whether the node has a slice that may be allocated.
 func (a *Allocator) hasSlice(slice *placedSlice) bool {
 	if a.slices == nil {
 		return false

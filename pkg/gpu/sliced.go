@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// maxSlicesPerCard is the most MIG slices of one card. Today's have seven at the most.
+// maxSlicesPerCard is the most MIG slices of one GPU. Today's have seven at the most.
 const maxSlicesPerCard = 8
 
-// SlicedCard is a card in MIG mode: it is given out as its slices, and never whole. Its memory is all of the card's.
+// SlicedCard is a GPU in MIG mode: it is allocated as slices, and never whole. Its memory is all of the GPU's.
 type SlicedCard struct {
 	Card
-	// Slices are what the card is cut into, none where nobody has made any yet.
+	// Slices are the slices that the GPU is partitioned into, empty before it is partitioned.
 	Slices []CardSlice `json:"slices,omitempty"`
 }
 
-// CardSlice is a MIG slice of a card.
+// CardSlice is a MIG slice of a GPU.
 type CardSlice struct {
 	// UUID identifies the slice, as the driver names it: MIG-….
 	UUID string `json:"uuid"`
@@ -27,7 +27,7 @@ type CardSlice struct {
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
 }
 
-// validateSliced finds faults of cards in MIG mode. uuids are those of the whole cards.
+// validateSliced finds faults of GPUs in MIG mode. uuids are those of the whole GPUs.
 func (inv *Inventory) validateSliced(uuids map[string]bool) []error {
 	var errs []error
 	for i := range inv.Sliced {
@@ -51,7 +51,7 @@ func (inv *Inventory) validateSliced(uuids map[string]bool) []error {
 	return errs
 }
 
-// uuids are those of the card and of its slices.
+// uuids are those of the GPU and of its slices.
 func (c *SlicedCard) uuids() []string {
 	uuids := []string{c.UUID}
 	for i := range c.Slices {
@@ -85,8 +85,8 @@ func (s *CardSlice) validate() error {
 	return nil
 }
 
-// sliceTable is the MIG slices of a node made ready. A slice stands at a position: those of one card lie together, in order of
-// index and UUID.
+// sliceTable is the prepared form of the MIG slices of a node. Each slice has a position: those of one GPU are consecutive, in order of index and
+// UUID.
 type sliceTable struct {
 	slices    []placedSlice
 	positions map[string]int // by UUID
@@ -94,13 +94,13 @@ type sliceTable struct {
 	cards     []slicedCard
 }
 
-// placedSlice is a slice and where it is: the position of its card.
+// placedSlice is a slice and where it is: the position of its GPU.
 type placedSlice struct {
 	CardSlice
 	card int
 }
 
-// slicedCard is what the choice reads of a card.
+// slicedCard is the data of a GPU that the choice needs.
 type slicedCard struct {
 	uuid    string
 	index   int
@@ -132,12 +132,12 @@ func newSliceTable(inventory *Inventory) *sliceTable {
 	return t
 }
 
-// healthy reports whether a slice may be given out.
+// healthy reports whether a slice may be allocated.
 func (t *sliceTable) healthy(at int) bool { return t.cards[t.slices[at].card].healthy }
 
-// size is what a slice counts when cards are compared by what of them is in use.
+// size is the weight of a slice when GPUs are compared by their use.
 func (t *sliceTable) size(at int) int64 { return max(t.slices[at].MemoryMiB, 1) }
 
-// Sliced reports whether the node names its MIG slices. Where it does not, as with an agent that is older than this, slices are
-// counted by Kubernetes alone, and the agent takes them.
+// Sliced reports whether the node names its MIG slices. If it does not, as with an older agent, only Kubernetes counts slices, and the agent chooses
+// them.
 func (a *Allocator) Sliced() bool { return a.slices != nil }

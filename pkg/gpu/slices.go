@@ -15,26 +15,26 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Bounds of what is said of slices. A card has seven at the most today.
+// Bounds of the slice annotation. A GPU has at most seven slices today.
 const (
 	maxSlices     = 8 * MaxCards
 	maxSlicesSize = 256 << 10
 	slicesVersion = 1
 )
 
-// Slice is a MIG slice of a card, and which pod has it. The scheduler chooses slices by the node's inventory; what the node's agent
-// tells here is what containers have got.
+// Slice is a MIG slice of a GPU, and the pod that has it. The scheduler chooses slices by the node's inventory; this is what the node's agent reports
+// that containers received.
 type Slice struct {
 	// UUID identifies the slice: MIG-….
 	UUID string `json:"uuid"`
 	// Profile is NVIDIA's name for its size, such as 1g.10gb.
 	Profile string `json:"profile"`
-	// Card is the UUID of the card, and GPU the driver's number of it.
+	// Card is the UUID of the GPU, and GPU the driver's number of it.
 	Card string `json:"card"`
 	GPU  int    `json:"gpu"`
 	// MemoryMiB is the memory of the slice, 0 where it is not known.
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
-	// Health and Since are those of the card; see [Card]. "" is not known, as of a slice that a pod names and its node does not tell of.
+	// Health and Since are those of the GPU; see [GPU]. "" is unknown, as for a slice that a pod names and its node does not report.
 	Health string    `json:"health"`
 	Since  time.Time `json:"since,omitzero"`
 	// Pod is the UID of the pod that has it, "" for none.
@@ -51,7 +51,7 @@ type slicesJSON struct {
 //	{"version":1,"slices":[
 //	 {"uuid":"MIG-7c2e","profile":"1g.10gb","card":"GPU-5f1e","gpu":0,"memoryMiB":9728,"health":"Healthy","pod":"0b5c…"}]}
 //
-// Fields of later writers are ignored, as in an inventory. Slices come back in order of card and UUID.
+// Fields of later writers are ignored, as in an inventory. Slices come back in order of GPU and UUID.
 func ParseSlices(text string) ([]Slice, error) {
 	if len(text) > maxSlicesSize {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(text), maxSlicesSize)
@@ -117,7 +117,7 @@ func (s *Slice) validate() error {
 	return nil
 }
 
-// SlicesOf returns the MIG slices of a node, none where it reports none that can be read.
+// SlicesOf returns the MIG slices of a node, none if it reports no readable ones.
 func SlicesOf(node *corev1.Node) []Slice {
 	text, ok := node.Annotations[names.AnnotationSlices]
 	if !ok {
@@ -130,8 +130,7 @@ func SlicesOf(node *corev1.Node) []Slice {
 	return all
 }
 
-// SlicesUnder returns the MIG slices that a pod has by the word of its node, and where that says none yet, those that were chosen
-// for it.
+// SlicesUnder returns the MIG slices that the node reports for a pod. If it reports none yet, it returns those that the scheduler chose.
 func SlicesUnder(node *corev1.Node, pod types.UID, chosen []Slice) []Slice {
 	all := SlicesOf(node)
 	told := slices.DeleteFunc(slices.Clone(all), func(s Slice) bool { return s.Pod != pod || pod == "" })
@@ -148,8 +147,8 @@ func SlicesUnder(node *corev1.Node, pod types.UID, chosen []Slice) []Slice {
 	return out
 }
 
-// ChosenSlices returns the MIG slices that the scheduler chose for a pod, in order of card and UUID, each once. The pod does not tell
-// their memory and health.
+// ChosenSlices returns the MIG slices that the scheduler chose for a pod, in order of GPU and UUID, each once. Their memory and health are not on the
+// pod.
 func ChosenSlices(pod *corev1.Pod) []Slice {
 	choice, err := ParseChoice(pod.Annotations[names.AnnotationGPUDevices])
 	if err != nil {
@@ -165,8 +164,8 @@ func ChosenSlices(pod *corev1.Pod) []Slice {
 	return slices.CompactFunc(out, func(a, b Slice) bool { return a.UUID == b.UUID })
 }
 
-// HeldSlices returns the MIG slices of a node with who has each: by the word of the node, and where that says nobody yet, the one of
-// its pods that it was chosen for.
+// HeldSlices returns the MIG slices of a node with the holder of each: the one that the node reports, else the pod on the node that the slice was
+// chosen for.
 func HeldSlices(node *corev1.Node, pods []*corev1.Pod) []Slice {
 	all := SlicesOf(node)
 	if len(all) == 0 {

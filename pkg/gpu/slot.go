@@ -11,11 +11,11 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Slot is what a unit of [names.ResourceGPU] is on a node whose device plugin offers parts of GPUs under the name of whole ones:
-// NVIDIA's, with replicas (time-slicing or MPS), or with the MIG strategy single. The zero value is a whole GPU.
+// Slot is a unit of [names.ResourceGPU] on a node whose device plugin offers parts of GPUs under the name of whole ones: NVIDIA's, with replicas
+// (time-slicing or MPS), or with the MIG strategy single. The zero value is a whole GPU.
 //
-// Kubelet does not tell which parts are of one GPU. So a slot counts on its part of the memory, and a pod gets one slot: two
-// could be of the same GPU, and would not be two GPUs.
+// Kubelet does not report which parts belong to one GPU. So a slot counts on its part of the memory, and a pod gets one slot: two could be of the
+// same GPU, and would not be two GPUs.
 type Slot struct {
 	// Sharing is what divides the GPUs: time-slicing, mps, or mig with the profile.
 	Sharing string
@@ -37,30 +37,30 @@ const (
 // IsWhole reports whether each unit is a whole GPU.
 func (s Slot) IsWhole() bool { return s == Slot{} }
 
-// Milli returns how much of a GPU a slot is, in thousandths.
+// Milli returns the size of a slot in thousandths of a GPU.
 func (s Slot) Milli() int64 {
 	return MilliPerCard * cmp.Or(s.Sevenths, sevenths) / sevenths / s.perDevice()
 }
 
-// Cards returns how many GPUs some slots are, rounded up.
+// Cards returns the number of GPUs behind some slots, rounded up.
 func (s Slot) Cards(slots int64) int64 {
 	perCard := s.perDevice() * sevenths
 	return (slots*cmp.Or(s.Sevenths, sevenths) + perCard - 1) / perCard
 }
 
-// WholeCards returns how many GPUs some slots are at most, rounded down.
+// WholeCards returns the number of GPUs behind some slots, rounded down.
 func (s Slot) WholeCards(slots int64) int64 {
 	return slots * cmp.Or(s.Sevenths, sevenths) / (s.perDevice() * sevenths)
 }
 
-// perDevice returns how many slots share the device whose memory is labelled.
+// perDevice returns how many slots share the device whose memory the label gives.
 func (s Slot) perDevice() int64 { return max(s.Replicas, 1) }
 
 // migProduct is the product of a node with the MIG strategy single: NVIDIA-A100-SXM4-80GB-MIG-1g.10gb, with -SHARED where slices
 // have replicas.
 var migProduct = regexp.MustCompile(`-MIG-(([1-7])g\.[0-9]+gb)`)
 
-// slotOf reads from a node's labels what its units are. Labels of a version that does not know the strategy have replicas alone.
+// slotOf reads from a node's labels what its units are. Labels of a version that does not know the strategy only have replicas.
 func slotOf(node *corev1.Node) (Slot, error) {
 	slot := Slot{}
 	var replicas int64

@@ -8,9 +8,8 @@ const (
 	digits = "0123456789"
 )
 
-// spelled is how a name in an annotation is spelled: the characters that it may begin with and go on with, and how many it may have. A
-// large cluster has hundreds of thousands of such names, and whoever begins to lead reads them all: it is no regular expression, which
-// takes ten times as long.
+// spelled is the syntax of a name in an annotation: the allowed first characters, the allowed other characters, and the length. A large cluster has
+// hundreds of thousands of such names, and a new leader reads them all. That is why it is not a regular expression, which takes ten times as long.
 type spelled struct {
 	first, rest charset
 	least, most int
@@ -25,7 +24,7 @@ var (
 	podUIDSpelled  = spelled{charsetOf(upper + lower + digits + "-"), charsetOf(upper + lower + digits + "-"), 0, 64}
 )
 
-// charset tells of each byte whether it is in it.
+// charset is the set of allowed bytes.
 type charset [256]bool
 
 func charsetOf(characters string) (set charset) {

@@ -9,12 +9,12 @@ import (
 // words are the parts of a type's name between its separators.
 var words = regexp.MustCompile(`[\pL\pN]+`)
 
-// memorySize is a part that tells the memory of a card, such as 80G.
+// memorySize matches a part that gives the memory of a GPU, such as 80G.
 var memorySize = regexp.MustCompile(`^[0-9]+(?:g|gb|gi|gib)$`)
 
-// SameModel reports whether two names of GPU types may be spellings of one model: nobody who writes nvidia-tesla-a100
-// means nvidia-tesla-v100, though a letter alone is between them. The parts of a name with a digit are its model, but
-// for one that tells the memory; a name that leaves some of them out may be the other.
+// SameModel reports whether two names of GPU types may be spellings of one model. A user who writes nvidia-tesla-a100 does not mean
+// nvidia-tesla-v100, though only a letter differs. The parts of a name with a digit identify its model, except one that gives the memory. A name that
+// omits some of them may be the other.
 func SameModel(a, b string) bool {
 	one, other := modelOf(a), modelOf(b)
 	if len(one) > len(other) {
@@ -29,7 +29,7 @@ func modelOf(name string) []string {
 	})
 }
 
-// NamesModelOf reports whether all words of one name are words of the other, and one of them tells the model: T4 names the model of Tesla-T4,
+// NamesModelOf reports whether all words of one name are words of the other, and one of them identifies the model: T4 names the model of Tesla-T4,
 // and NVIDIA-Tesla-T4 that of T4.
 func NamesModelOf(a, b string) bool {
 	one, other := words.FindAllString(strings.ToLower(a), -1), words.FindAllString(strings.ToLower(b), -1)

@@ -2,10 +2,9 @@ package gpu
 
 import "encoding/binary"
 
-// Build is what an allocator's choices follow from, beside what is in use: how its cards are connected, how large and how
-// healthy they are. Nodes of one build with equal [State]s are given the same positions for every demand, so that what is
-// true of one of them need not be found out for the others. It is compared by its address; at times, equal nodes have
-// different ones.
+// Build is the hardware that an allocator's choices depend on, apart from what is in use: how its GPUs are connected, how large and how healthy they
+// are. Nodes with equal hardware and equal [State]s get the same positions for every demand, so that results for one of them hold for the others. It
+// is compared by its address; at times, equal nodes have different ones.
 type Build struct {
 	topology     *Topology
 	all, healthy Set
@@ -14,14 +13,14 @@ type Build struct {
 	models       string
 }
 
-// Build returns what the allocator's choices follow from.
+// Build returns the hardware that the allocator's choices depend on.
 func (a *Allocator) Build() *Build { return a.build }
 
-// maxBuilds bounds how many builds are found again. Beyond it all are forgotten, as with [maxTopologies]. Each takes a
-// KiB, and machines whose cards differ by some MiB are as many builds as there are machines.
+// maxBuilds bounds how many hardware values are cached. Beyond it all are dropped, as with [maxTopologies]. Each takes a KiB, and machines whose GPUs
+// differ by some MiB each have their own.
 const maxBuilds = 1 << 15
 
-// build returns the one build that equals b, among those that are known.
+// build returns the known hardware that equals b.
 func (k *Topologies) build(b Build) *Build {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -39,11 +38,11 @@ func (k *Topologies) build(b Build) *Build {
 type State struct {
 	whole, shared Set
 	unknown       Unknown
-	// sharedMiB is the memory in use on each shared card, 8 bytes for each in order of position.
+	// sharedMiB is the memory in use on each shared GPU, 8 bytes for each in order of position.
 	sharedMiB string
 }
 
-// State returns what is in use. Two are equal if and only if an allocator cannot tell them apart.
+// State returns what is in use. Two states are equal if and only if an allocator cannot distinguish them.
 func (u *Used) State() State {
 	s := State{whole: u.whole, shared: u.shared, unknown: u.unknown}
 	if u.shared == 0 {

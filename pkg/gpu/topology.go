@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// exactCards is the most cards for which tables over all sets are kept. Beyond it sets are grown greedily:
-// see [Topology.grow].
+// exactCards is the most GPUs for which tables over all sets are kept. Beyond it sets are grown greedily:
+// see [Topology.growBestSet].
 const exactCards = 16
 
-// Path is how two cards of a node reach each other.
+// Path is the kind of connection between two GPUs of a node.
 type Path uint8
 
-// The paths between two cards, the slowest first.
+// The paths between two GPUs, the slowest first.
 const (
 	// PathAcross goes over the host bridge or between processors, or is unknown.
 	PathAcross Path = iota
@@ -30,12 +30,11 @@ func (p Path) String() string {
 	return [...]string{"across NUMA nodes", "same NUMA node", "same PCIe switch", "NVLink"}[p]
 }
 
-// pathGBps is what a path without NVLink is worth, in GB/s each way: what PCIe 3.0 x16 reaches under one
-// switch, through one host bridge, and between processors. Only the order and the rough ratio matter; each
-// is below minLinkGBps.
+// pathGBps is the assumed bandwidth of a path without NVLink, in GB/s each way: that of PCIe 3.0 x16 under one switch, through one host bridge, and
+// between processors. Only the order and the rough ratio matter; each is below minLinkGBps.
 var pathGBps = [...]uint16{PathAcross: 6, PathSameNUMA: 9, PathSameSwitch: 12}
 
-// pathBetween returns the path between two cards without NVLink.
+// pathBetween returns the path between two GPUs without NVLink.
 func pathBetween(a, b *Card) Path {
 	switch {
 	case a.PCIeSwitch != "" && a.PCIeSwitch == b.PCIeSwitch:
@@ -47,7 +46,7 @@ func pathBetween(a, b *Card) Path {
 	}
 }
 
-// pairBandwidths returns the bandwidth between each two cards in GB/s, as an n×n matrix by position.
+// pairBandwidths returns the bandwidth between each two GPUs in GB/s, as an n×n matrix by position.
 // The inventory must be valid.
 func pairBandwidths(inv *Inventory) []uint16 {
 	n := len(inv.Cards)
@@ -72,14 +71,13 @@ func pairBandwidths(inv *Inventory) []uint16 {
 	return pairs
 }
 
-// Topology is how the cards of a node are connected, with what follows from it for every set of cards.
-// It does not depend on which cards are free, healthy or large, so all nodes built alike share one: see
-// [Topologies]. It never changes to the outside and may be used from many goroutines.
+// Topology is how the GPUs of a node are connected, with tables for every set of GPUs. It does not depend on which GPUs are free, healthy or large,
+// so all nodes with the same hardware share one: see [Topologies]. It does not change visibly and is safe for concurrent use.
 //
-// Up to 16 cards it holds tables over all sets: 8 cards take 15 KiB, 16 cards 5 MiB.
+// Up to 16 GPUs it holds tables over all sets: 8 GPUs take 15 KiB, 16 GPUs 5 MiB.
 type Topology struct {
 	cards int
-	// pairs is the bandwidth between two cards, cards×cards.
+	// pairs is the bandwidth between two GPUs, GPUs×GPUs.
 	pairs []uint16
 	// ideal is the highest bandwidth of any set of each size.
 	ideal []uint32
@@ -116,7 +114,7 @@ func newTopology(cards int, pairs []uint16) *Topology {
 	return t
 }
 
-// between returns the sum of the bandwidths from one card to each of a set.
+// between returns the sum of the bandwidths from one GPU to each of a set.
 func (t *Topology) between(card int, set Set) uint32 {
 	var sum uint32
 	for other := range set.All() {
@@ -137,14 +135,13 @@ func (t *Topology) bandwidthOf(set Set) uint32 {
 	return sum
 }
 
-// maxTopologies bounds how many topologies are found again. A cluster has a handful of node models. Beyond the bound all
-// are forgotten here, and made again for nodes to come; each stays in memory for as long as a node's allocator refers to
-// it. So what is kept for nobody stays below some 300 MiB, while nodes of 16 cards whose agents each report other
-// bandwidths take 5 MiB apiece.
+// maxTopologies bounds how many topologies are cached. A cluster has a handful of node models. Beyond the bound the cache is cleared, and topologies
+// are built again for new nodes; each stays in memory for as long as a node's allocator refers to it. So unused topologies stay below some 300 MiB,
+// while nodes of 16 GPUs whose agents each report other bandwidths take 5 MiB apiece.
 const maxTopologies = 64
 
-// Topologies keeps one [Topology], and one [Build], for all nodes that are built alike. The zero value is ready to use, also
-// from many goroutines.
+// Topologies keeps one [Topology], and one [Hardware], for all nodes with the same hardware. The zero value is ready to use, and safe for concurrent
+// use.
 type Topologies struct {
 	mu     sync.Mutex
 	known  map[string]*Topology

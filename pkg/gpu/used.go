@@ -5,12 +5,11 @@ import (
 	"fmt"
 )
 
-// Used is what all pods of a node hold together. It is a sum and nothing more: pods may be added and
-// removed in any order, also ones that contradict each other, such as two that were bound to one card by
-// two schedulers; then the card is free when both are gone. The zero value is an empty node.
+// Used is what all pods of a node hold together. It is only a sum: pods may be added and removed in any order, including contradictory ones, such as
+// two that were bound to one GPU by two schedulers. Then the GPU is free when both are gone. The zero value is an empty node.
 type Used struct {
 	whole, shared Set
-	holders       [MaxCards]int32 // pods that hold the card whole
+	holders       [MaxCards]int32 // pods that hold the GPU whole
 	sharedMiB     [MaxCards]int64
 	unknown       Unknown
 }
@@ -28,7 +27,7 @@ func (u *Used) Add(h *Holding) {
 	u.unknown = u.unknown.plus(h.Unknown, 1)
 }
 
-// Remove takes a pod out again. Removing what is not there is an error and changes nothing.
+// Remove removes a pod. Removing what is not there is an error and changes nothing.
 func (u *Used) Remove(h *Holding) error {
 	if err := u.holds(h); err != nil {
 		return fmt.Errorf("removing a pod from the cards in use: %w", err)
@@ -47,7 +46,7 @@ func (u *Used) Remove(h *Holding) error {
 	return nil
 }
 
-// holds tells what of a holding is not in use.
+// holds returns an error that names the part of a holding that is not in use.
 func (u *Used) holds(h *Holding) error {
 	if missing := h.Whole &^ u.whole; missing != 0 {
 		return fmt.Errorf("cards %v are not held whole", missing)
@@ -71,14 +70,14 @@ func (k Unknown) plus(other Unknown, sign int64) Unknown {
 	}
 }
 
-// Whole returns the cards that pods hold whole.
+// Whole returns the GPUs that pods hold whole.
 func (u *Used) Whole() Set { return u.whole }
 
-// Shared returns the cards of which pods hold memory.
+// Shared returns the GPUs of which pods hold memory.
 func (u *Used) Shared() Set { return u.shared }
 
-// MemoryOn returns the memory in MiB that pods hold on a card that they share.
+// MemoryOn returns the memory in MiB that pods hold on a GPU that they share.
 func (u *Used) MemoryOn(card int) int64 { return u.sharedMiB[card] }
 
-// Unknown returns what is held on cards that we cannot name.
+// Unknown returns what is held on unidentified GPUs.
 func (u *Used) Unknown() Unknown { return u.unknown }

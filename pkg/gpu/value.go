@@ -1,7 +1,7 @@
 package gpu
 
-// SetValue is how well connected a set of cards is, 0–100: its bandwidth as a share of the best that as
-// many cards of this node can have, were all free. One card, or none, is worth 100.
+// SetValue is how well connected a set of GPUs is, 0–100: its bandwidth as a share of the best set of the same size on this node, if all were free.
+// One GPU, or none, is worth 100.
 func (a *Allocator) SetValue(set Set) int64 {
 	set &= a.all
 	ideal := int64(a.topology.ideal[set.Len()])
@@ -17,7 +17,7 @@ func (a *Allocator) Bandwidth(set Set) int64 {
 	return int64(a.topology.bandwidthOf(set & a.all))
 }
 
-// SlowestPath is the slowest path between two cards of a set, [PathNVLink] for fewer than two.
+// SlowestPath is the slowest path between two GPUs of a set, [PathNVLink] for fewer than two.
 func (a *Allocator) SlowestPath(set Set) Path {
 	slowest := PathNVLink
 	set &= a.all

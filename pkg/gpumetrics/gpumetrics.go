@@ -1,5 +1,4 @@
-// Package gpumetrics reads from Prometheus how busy each GPU is, as NVIDIA's DCGM exporter measures it. What was not
-// measured is unknown, never zero.
+// Package gpumetrics reads the load of each GPU from Prometheus, as NVIDIA's DCGM exporter measures it. Unmeasured values are unknown, never zero.
 package gpumetrics
 
 import (
@@ -29,12 +28,12 @@ const (
 	MetricMemoryUsed = "DCGM_FI_DEV_FB_USED"
 )
 
-// Timeout bounds one reading: a slow Prometheus must not keep back what is known without it.
+// Timeout bounds one read: a slow Prometheus must not delay what is known without it.
 const Timeout = 5 * time.Second
 
-// Sample is what was measured on one GPU.
+// Sample is the measurement of one GPU.
 type Sample struct {
-	// UUID is the GPU's, as the driver names it, "" if the exporter does not say it.
+	// UUID is the GPU's UUID from the driver, "" if the exporter omits it.
 	UUID string
 	// Node is the node's name, and Index the driver's number of the GPU on it.
 	Node  string
@@ -45,7 +44,7 @@ type Sample struct {
 	MemoryUsedMiB *float64
 }
 
-// Samples are what was measured on all GPUs.
+// Samples are the measurements of all GPUs.
 type Samples struct {
 	byUUID  map[string]*Sample
 	byPlace map[place]*Sample
@@ -56,8 +55,7 @@ type place struct {
 	index int
 }
 
-// Of returns the sample of a GPU: that of its UUID, or else of its place on a node. It is false when nothing was
-// measured there.
+// Of returns the sample of a GPU: by its UUID, or else by its index on a node. It is false if nothing was measured.
 func (s Samples) Of(uuid, node string, index int) (Sample, bool) {
 	if sample := s.byUUID[uuid]; sample != nil && uuid != "" {
 		return *sample, true
@@ -71,7 +69,7 @@ func (s Samples) Of(uuid, node string, index int) (Sample, bool) {
 // Client reads from one Prometheus.
 type Client struct{ api promv1.API }
 
-// NewClient returns a Client for the Prometheus at a URL. A nil transport is the usual one.
+// NewClient returns a Client for the Prometheus at a URL. A nil transport selects the default one.
 func NewClient(url string, transport http.RoundTripper) (*Client, error) {
 	client, err := api.NewClient(api.Config{Address: url, Client: HTTPClient(transport, MaxAnswer)})
 	if err != nil {
@@ -80,7 +78,7 @@ func NewClient(url string, transport http.RoundTripper) (*Client, error) {
 	return &Client{api: promv1.NewAPI(client)}, nil
 }
 
-// Read returns the newest samples. What could be read comes back together with the error about the rest.
+// Read returns the newest samples. On an error it also returns what could be read.
 func (c *Client) Read(ctx context.Context, now time.Time) (Samples, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -96,9 +94,9 @@ func (c *Client) Read(ctx context.Context, now time.Time) (Samples, error) {
 		}))
 }
 
-// query calls use with every value of a metric that is one.
+// query calls use with every valid value of a metric.
 func (c *Client) query(ctx context.Context, metric string, now time.Time, use func(model.Metric, float64)) error {
-	value, _, err := c.api.Query(ctx, metric, now) // warnings tell what is missing, which the result shows
+	value, _, err := c.api.Query(ctx, metric, now) // warnings name missing data, which the result shows anyway
 	if err != nil {
 		return phrase.Errorf("reading %s from Prometheus: %w", metric, err)
 	}
@@ -114,7 +112,7 @@ func (c *Client) query(ctx context.Context, metric string, now time.Time, use fu
 	return nil
 }
 
-// sample returns the sample that labels mean, made if it is the first of its GPU.
+// sample returns the sample of the GPU in the labels, and creates it if necessary.
 func (s Samples) sample(labels model.Metric) *Sample {
 	uuid, at := string(labels[labelUUID]), placeOf(labels)
 	found := s.byPlace[at]
@@ -138,8 +136,8 @@ const (
 	labelInstance = "instance"
 )
 
-// nodeLabels are the labels that may hold the node's name, the surest first: the exporter's own, then those that
-// configurations of Prometheus add.
+// nodeLabels are the labels that may hold the node's name, the most reliable first: the exporter's own, then those that Prometheus configurations
+// add.
 var nodeLabels = []model.LabelName{"Hostname", "hostname", "node", "kubernetes_node"}
 
 func placeOf(labels model.Metric) place {

@@ -9,15 +9,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// MaxAnswer is how many bytes of an answer of Prometheus are read at most where all GPUs of a cluster are asked about:
-// some hundred bytes a GPU.
+// MaxAnswer bounds an answer of Prometheus about all GPUs of a cluster in bytes: some hundred bytes per GPU.
 const MaxAnswer = 16 << 20
 
-// ErrTooLarge says that an answer is larger than what is read of one.
+// ErrTooLarge means that an answer exceeds the limit.
 var ErrTooLarge = phrase.Errorf("the answer of Prometheus is too large")
 
-// HTTPClient returns what asks Prometheus: it goes where it is told, and nowhere an answer sends it, and reads no more
-// than so many bytes of one. A nil transport is the usual one.
+// HTTPClient returns a client for Prometheus that follows no redirects and reads at most a number of bytes of an answer. A nil transport selects the
+// default one.
 func HTTPClient(transport http.RoundTripper, most int64) *http.Client {
 	if transport == nil {
 		transport = api.DefaultRoundTripper
@@ -28,7 +27,7 @@ func HTTPClient(transport http.RoundTripper, most int64) *http.Client {
 	}
 }
 
-// bounded is a transport whose answers end with [ErrTooLarge].
+// bounded is a transport whose longer answers end with [ErrTooLarge].
 type bounded struct {
 	transport http.RoundTripper
 	most      int64

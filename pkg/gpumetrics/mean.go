@@ -9,11 +9,11 @@ import (
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 )
 
-// ReadMeans reads how busy all GPUs were on average in each step of time until an end. Steps in which nothing was measured,
-// or what no GPU can be, are [Unknown]. An answer with warnings is none: it may lack what others have.
+// ReadMeans reads the mean load of all GPUs in each step until an end. Steps without measurements, or with impossible values, are [Unknown]. An
+// answer with warnings is an error, because it may be incomplete.
 //
-// The series of a card are joined where they are kept, the busiest of them: an exporter that is started again, or that names
-// the pod on a card, begins new ones. So an answer is some hundred bytes a card, and some tens of bytes for each step.
+// Prometheus joins the series of a GPU and takes the maximum: a restarted exporter, or one that labels the pod on a GPU, starts new series. So an
+// answer has some hundred bytes per GPU, and some tens of bytes per step.
 func (c *Client) ReadMeans(ctx context.Context, end time.Time, step time.Duration, steps int) (*Past, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -43,12 +43,12 @@ func meansQuery(step time.Duration) string {
 	return fmt.Sprintf("max by (%s) (%s)", strings.Join(labels, ", "), overTime("avg_over_time", step))
 }
 
-// overTime is a function over the load of each GPU in a step of time.
+// overTime returns a function over the load of each GPU in a step.
 func overTime(function string, step time.Duration) string {
 	return fmt.Sprintf("%s(%s[%ds])", function, MetricUtilization, int(step.Seconds()))
 }
 
-// forgetImpossible makes the steps unknown in which a GPU is said to have been more than busy.
+// forgetImpossible marks steps with a load above 100 % as unknown.
 func forgetImpossible(values []float64) {
 	for i, v := range values {
 		if v > 100 {

@@ -13,31 +13,30 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Past is how busy GPUs were in steps of time, in percent: each at the busiest moment of a step, or on average, as it was
-// read. A step in which nothing was measured, or what no GPU can be, is [Unknown].
+// Past is the load of GPUs in steps of time, in percent: the maximum or the mean of a step, depending on the query. A step without measurements, or
+// with impossible values, is [Unknown].
 type Past struct {
-	// End is when the last step ends, and Step how long each is.
+	// End is the end of the last step, and Step the length of each.
 	End  time.Time
 	Step time.Duration
 
 	steps   int
 	byUUID  map[string][]float64
 	byPlace map[place][]float64
-	// named are the places of which series say whose they are.
+	// named are the node indexes whose series have a UUID.
 	named map[place]bool
 }
 
-// Unknown is the value of a step of which nothing is known, or nothing that can be.
+// Unknown is the value of a step without a valid measurement.
 const Unknown = -1
 
-// NewPast returns a past of which nothing is known.
+// NewPast returns an empty past.
 func NewPast(end time.Time, step time.Duration, steps int) *Past {
 	return &Past{End: end, Step: step, steps: steps, byUUID: map[string][]float64{}, byPlace: map[place][]float64{}, named: map[place]bool{}}
 }
 
-// Of returns the steps of a GPU, the oldest first: those of its UUID, or else of its place on a node; nil where nothing was
-// measured. What is measured in its place of another UUID is not its own: drivers number the cards of a node anew. A card of which no
-// UUID is known has its node and index for one.
+// Of returns the steps of a GPU, the oldest first: by its UUID, or else by its index on a node; nil if nothing was measured. A series of another UUID
+// at that index does not count, because drivers renumber the GPUs of a node. A GPU without a known UUID has its node and index as UUID.
 func (p *Past) Of(uuid, node string, index int) []float64 {
 	if steps := p.byUUID[uuid]; steps != nil && uuid != "" {
 		return steps
@@ -49,10 +48,10 @@ func (p *Past) Of(uuid, node string, index int) []float64 {
 	return p.byPlace[at]
 }
 
-// Length is how long the past is that was asked for.
+// Length returns the length of the requested past.
 func (p *Past) Length() time.Duration { return time.Duration(p.steps) * p.Step }
 
-// Before puts an earlier past in front of this one, of which the steps are as long.
+// Before prepends an earlier past with the same step length.
 func (p *Past) Before(earlier *Past) {
 	for uuid, steps := range p.byUUID {
 		p.byUUID[uuid] = append(padded(earlier.byUUID[uuid], earlier.steps), steps...)
@@ -75,10 +74,11 @@ func padded(steps []float64, count int) []float64 {
 	return out
 }
 
-// ReadPast reads how busy all GPUs were until a time. An answer with warnings is none: what it lacks might be what counts.
+// ReadPast reads the maximum load of all GPUs in each step until a time. An answer with warnings is an error, because the missing part may be
+// decisive.
 //
-// A step is known where it was measured in it as often as it is elsewhere, but once: where two measurements in a row are
-// missing, a GPU may have been busy, and that may be at the border of two steps.
+// A step is known if it has the usual number of measurements, minus one at most: where two consecutive measurements are missing, a GPU may have been
+// busy, also at the border of two steps.
 func (c *Client) ReadPast(ctx context.Context, end time.Time, step time.Duration, steps int) (*Past, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -123,7 +123,7 @@ func (c *Client) queryRange(ctx context.Context, query string, asked promv1.Rang
 	return matrix, nil
 }
 
-// believed is a load, more than all of a GPU where it is none: what is said of that step is not to be believed.
+// believed returns a load, or infinity for an impossible one: that step must not be trusted.
 func believed(v float64) float64 {
 	if math.IsNaN(v) || v < 0 || v > 100 {
 		return math.Inf(1)
@@ -131,7 +131,7 @@ func believed(v float64) float64 {
 	return v
 }
 
-// usual is how often was measured in a step, of half of all that were measured in or more.
+// usual returns the usual number of measurements in a step: the median of all steps with measurements.
 func (p *Past) usual() float64 {
 	var all []float64
 	note := func(counts []float64) {
@@ -144,7 +144,7 @@ func (p *Past) usual() float64 {
 	for _, counts := range p.byUUID {
 		note(counts)
 	}
-	if len(all) == 0 { // an exporter that tells places alone
+	if len(all) == 0 { // an exporter without UUIDs
 		for _, counts := range p.byPlace {
 			note(counts)
 		}
@@ -156,7 +156,7 @@ func (p *Past) usual() float64 {
 	return all[len(all)/2]
 }
 
-// forget makes the steps unknown in which too little was measured. The step after one is looked at with it.
+// forget marks steps with too few measurements as unknown, together with the border to the next step.
 func forget(values, counts []float64, usual float64) {
 	if len(counts) != len(values) {
 		counts = make([]float64, len(values))
@@ -169,8 +169,7 @@ func forget(values, counts []float64, usual float64) {
 	}
 }
 
-// add adds a series, and joins what is said more than once of a step of a GPU, as before and after its exporter was started
-// again.
+// add adds a series, and joins several values of a step of a GPU, as before and after a restart of its exporter.
 func (p *Past) add(series *model.SampleStream, start time.Time, join func(before, next float64) float64) {
 	uuid, at := string(series.Metric[labelUUID]), placeOf(series.Metric)
 	put := func(steps []float64) []float64 {
@@ -189,5 +188,5 @@ func (p *Past) add(series *model.SampleStream, start time.Time, join func(before
 		p.byUUID[uuid] = put(p.byUUID[uuid])
 		p.named[at] = true
 	}
-	p.byPlace[at] = put(p.byPlace[at]) // another card may have been there before
+	p.byPlace[at] = put(p.byPlace[at]) // another GPU may have had this index before
 }

@@ -8,7 +8,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Why a condition is as it is.
+// Reasons of conditions.
 const (
 	ReasonThereIsEnough = "ThereIsEnough"
 	ReasonTooFewGPUs    = "TooFewGPUs"
@@ -16,8 +16,8 @@ const (
 	ReasonNodesClosed   = "NodesClosed"
 )
 
-// Conditions are those of the quota, without times. Without a min nothing stands against it. Those that are False have no numbers, so that
-// they do not change with the nodes.
+// Conditions returns the conditions of the quota, without times. Without a min both are False. False conditions have no numbers, so that they do not
+// change with the nodes.
 func (s *State) Conditions() []metav1.Condition {
 	over := metav1.Condition{
 		Type: names.ConditionOvercommitted, Status: metav1.ConditionFalse, Reason: ReasonThereIsEnough,
@@ -35,7 +35,7 @@ func (s *State) Conditions() []metav1.Condition {
 	return []metav1.Condition{over, short}
 }
 
-// judge sets conditions that are so of a place: what is true of the GPU type of a quota says more than what is of the pool.
+// judge sets the conditions that apply to a place: one of the quota's GPU type is more specific than one of the pool.
 func (p *Pledge) judge(over, short *metav1.Condition) {
 	if p.Guaranteed > p.There {
 		over.Status, over.Reason = metav1.ConditionTrue, ReasonTooFewGPUs

@@ -1,9 +1,8 @@
-// Package gpuquota says how many whole GPUs of a pool namespaces may have: by GPUQuotas that guarantee them some and let them
-// borrow more, up to a most of them. What somebody borrows goes back when a pod of those who are guaranteed it has no room
-// otherwise. It is pure: an [Account] of who holds what, and questions to it.
+// Package gpuquota decides how many whole GPUs of a pool namespaces may have: GPUQuotas guarantee a minimum and allow borrowing up to a maximum.
+// Borrowed GPUs return when a pod with a guarantee finds no other room. The package is pure: an [Account] of all holdings, and queries on it.
 //
-// Of the pods of a quota those count as guaranteed that fit in it one after the other: those of high priority first, and of these
-// the ones that came first. All others of the pool borrow, also those of namespaces that no quota names.
+// Within a quota, pods count as guaranteed in order while they fit: high priority first, then the oldest. All other pods of the pool borrow,
+// including those of namespaces without a quota.
 package gpuquota
 
 import (
@@ -16,15 +15,15 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Unbounded is the most that a quota without one allows.
+// Unbounded is the maximum of a quota without one.
 const Unbounded = math.MaxInt64
 
-// Quota is how many GPUs some namespaces have together.
+// Quota is the number of GPUs that some namespaces have together.
 type Quota struct {
 	Name       string
 	Namespaces []string
 	Pool       string
-	// Type is the one type of GPUs that counts, "" for all of the pool.
+	// Type is the only GPU type that counts, "" for all of the pool.
 	Type     string
 	Min, Max int64
 }
@@ -38,10 +37,10 @@ func Of(q *names.GPUQuota) Quota {
 	return out
 }
 
-// Place is what quotas tell nodes by.
+// Place is the property by which quotas distinguish nodes.
 type Place struct{ Pool, Type string }
 
-// Equal reports whether two quotas say the same.
+// Equal reports whether two quotas are equal.
 func (q *Quota) Equal(other *Quota) bool {
 	return q.Name == other.Name && slices.Equal(q.Namespaces, other.Namespaces) && q.Pool == other.Pool && q.Type == other.Type &&
 		q.Min == other.Min && q.Max == other.Max
@@ -56,40 +55,40 @@ func (q *Quota) covers(at Place) bool {
 	return q.Pool == at.Pool && (q.Type == "" || q.Type == at.Type)
 }
 
-// Holding is a pod with GPUs, or one that some are kept for.
+// Holding is a pod that has GPUs, or for which some are reserved.
 type Holding struct {
 	Pod       types.UID
 	Namespace string
-	// Unit is equal for pods that leave together.
+	// Unit is equal for pods that are evicted together.
 	Unit string
 	At   Place
 	GPUs int64
-	// Waits says that the pod does not hold them yet: it is nominated for a node that others leave.
+	// Waits says that the pod does not hold them yet: it is nominated for a node that other pods are leaving.
 	Waits    bool
 	Priority int32
 	Since    time.Time
 }
 
-// Account is who holds what. Its methods are for one goroutine at a time.
+// Account records all holdings. It is not safe for concurrent use.
 type Account struct {
 	quotas []*tally
 	of     map[share][]*tally
 	// guaranteed are the pools in which a quota has a min.
 	guaranteed map[string]bool
 	pods       map[types.UID]*entry
-	// waiting is how many pods GPUs are kept for, by pool.
+	// waiting counts the pods for which GPUs are reserved, by pool.
 	waiting map[string]int
 }
 
-// share is what a quota is found by.
+// share is the lookup key of quotas.
 type share struct{ namespace, pool string }
 
-// tally is what is held of a quota.
+// tally is the usage of a quota.
 type tally struct {
 	Quota
 	used, kept int64
 	pods       map[types.UID]*entry
-	// secured are the pods within the min, nil where that is to be worked out.
+	// secured are the pods within the min, nil if it must be recomputed.
 	secured map[types.UID]bool
 }
 
@@ -98,7 +97,7 @@ type entry struct {
 	of []*tally
 }
 
-// NewAccount has nobody hold anything.
+// NewAccount returns an account without holdings.
 func NewAccount(quotas []Quota) *Account {
 	a := &Account{of: map[share][]*tally{}, guaranteed: map[string]bool{}, pods: map[types.UID]*entry{}, waiting: map[string]int{}}
 	for i := range quotas {
@@ -115,7 +114,7 @@ func NewAccount(quotas []Quota) *Account {
 	return a
 }
 
-// Put notes what a pod holds, in place of what it held before.
+// Put records the holding of a pod and replaces its previous one.
 func (a *Account) Put(h Holding) {
 	if old := a.pods[h.Pod]; old != nil && old.Holding == h {
 		return
@@ -138,7 +137,7 @@ func (a *Account) Put(h Holding) {
 	}
 }
 
-// Drop notes that a pod holds nothing.
+// Drop removes the holding of a pod.
 func (a *Account) Drop(pod types.UID) {
 	e := a.pods[pod]
 	if e == nil {
@@ -163,20 +162,20 @@ func (t *tally) add(gpus int64, waits bool) {
 	}
 }
 
-// Waiting reports whether GPUs of a pool are kept for pods that wait for others to leave.
+// Waiting reports whether GPUs of a pool are reserved for pods that wait for others to leave.
 func (a *Account) Waiting(pool string) bool { return a.guaranteed[pool] && a.waiting[pool] > 0 }
 
-// Ask is pods of one namespace and pool that want to start: one, or those that a gang lacks.
+// Ask is a request of pods of one namespace and pool that want to start: one pod, or the missing members of a gang.
 type Ask struct {
 	Namespace, Pool string
 	GPUs            int64
-	// Pods are those that it is about: what is kept for them does not stand against them.
+	// Pods are the requesting pods: reservations for them do not count against them.
 	Pods []types.UID
-	// ByType is how many of the GPUs may be of a type, where those of a gang accept several; all of them for nil.
+	// ByType returns how many of the GPUs may be of a type, if members of a gang accept several types; nil means all.
 	ByType func(gpuType string) int64
 }
 
-// of is how many of the GPUs that are asked for count in a quota.
+// of returns how many of the requested GPUs count in a quota.
 func (a *Ask) of(t *tally) int64 {
 	if t.Type == "" || a.ByType == nil {
 		return a.GPUs
@@ -184,7 +183,7 @@ func (a *Ask) of(t *tally) int64 {
 	return a.ByType(t.Type)
 }
 
-// Excess is a quota of which there is too little.
+// Excess is an exceeded quota.
 type Excess struct {
 	Quota       string
 	At          Place
@@ -192,8 +191,8 @@ type Excess struct {
 	Max         int64
 }
 
-// Over returns the quotas of which somebody would have more than they may, by the GPU type that they count, which is "" for all
-// GPUs of the pool. It is nil where there are none.
+// Over returns the quotas that a request would exceed, by the GPU type that they count, which is "" for all GPUs of the pool. It is nil if there are
+// none.
 func (a *Account) Over(ask *Ask) map[string]Excess {
 	var over map[string]Excess
 	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
@@ -211,8 +210,8 @@ func (a *Account) Over(ask *Ask) map[string]Excess {
 	return over
 }
 
-// ExcessFor is the quota that keeps pods which accept some GPU types, none for all, from each node, by what [Account.Over] says; nil for
-// none.
+// ExcessFor returns the quota that keeps pods with the accepted GPU types, none for all, off every node, given the result of
+// [Account.ExceededQuotas]; nil for none.
 func ExcessFor(over map[string]Excess, accepted []string) *Excess {
 	if excess, ok := over[""]; ok {
 		return &excess
@@ -229,10 +228,10 @@ func ExcessFor(over map[string]Excess, accepted []string) *Excess {
 	return &excess
 }
 
-// Within reports whether somebody would have no more at a place than they are guaranteed.
+// Within reports whether a request stays within the guarantee at a place.
 func (a *Account) Within(ask *Ask, at Place) bool { return a.lends(ask, at, "") }
 
-// lends reports whether somebody is guaranteed what they ask for at a place by a quota that does not count another pod.
+// lends reports whether a request is guaranteed at a place by a quota that does not count another pod.
 func (a *Account) lends(ask *Ask, at Place, to types.UID) bool {
 	if ask.Pool != at.Pool || ask.GPUs <= 0 {
 		return false
@@ -249,7 +248,7 @@ func (a *Account) lends(ask *Ask, at Place, to types.UID) bool {
 	return false
 }
 
-// keptBeside is what is kept for others than those who ask.
+// keptBeside returns the reservations for pods other than the requesting ones.
 func (t *tally) keptBeside(ask *Ask) int64 {
 	kept := t.kept
 	for _, pod := range ask.Pods {
@@ -260,7 +259,7 @@ func (t *tally) keptBeside(ask *Ask) int64 {
 	return kept
 }
 
-// Entitled reports whether somebody would have no more than they are guaranteed at any place of the pool.
+// Entitled reports whether a request stays within the guarantee at any place of the pool.
 func (a *Account) Entitled(ask *Ask) bool {
 	for _, t := range a.of[share{ask.Namespace, ask.Pool}] {
 		if a.lends(ask, Place{t.Pool, t.Type}, "") {
@@ -270,13 +269,13 @@ func (a *Account) Entitled(ask *Ask) bool {
 	return false
 }
 
-// Defers reports whether somebody leaves alone what is kept for a pod: it is guaranteed to that one, and would be borrowed.
+// Defers reports whether a request must leave a pod's reservation alone: it is guaranteed to that pod, and the request would borrow it.
 func (a *Account) Defers(ask *Ask, pod types.UID) bool {
 	e := a.pods[pod]
 	return e != nil && e.Waits && a.Standing(pod, ask) == Protected && !a.Within(ask, e.At)
 }
 
-// Together reports whether two namespaces have a quota of a pool together, or are one.
+// Together reports whether two namespaces share a quota of a pool, or are equal.
 func (a *Account) Together(first, second, pool string) bool {
 	return first == second || slices.ContainsFunc(a.of[share{first, pool}], func(t *tally) bool { return slices.Contains(t.Namespaces, second) })
 }

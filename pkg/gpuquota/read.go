@@ -10,11 +10,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// mostGPUs is more than any node has. What asks for more asks for so many, or the sum of a few pods would be below zero: a user's pods
-// would hold less than nothing of a quota, who names their node himself.
+// mostGPUs is more than any node has. Larger requests count as this many: otherwise the sum of a few pods could overflow to a negative value, and a
+// user who sets the node of a pod directly would reduce the usage of a quota.
 const mostGPUs = 1 << 32
 
-// WholeGPUs is how many whole GPUs a pod asks for. What cannot be read asks for none: no node takes it.
+// WholeGPUs returns how many whole GPUs a pod requests. An unreadable request counts as none, because no node accepts it.
 func WholeGPUs(pod *corev1.Pod) int64 {
 	request, err := gpu.RequestOf(pod)
 	if err != nil {
@@ -23,7 +23,7 @@ func WholeGPUs(pod *corev1.Pod) int64 {
 	return min(request.Whole, mostGPUs)
 }
 
-// PlaceOf is the place of a pod on a node. On one that is not known, nil, it is what the pod asks for.
+// PlaceOf returns the place of a pod on a node. For an unknown node, nil, it is the pool that the pod requests.
 func PlaceOf(pod *corev1.Pod, node *corev1.Node) Place {
 	if node == nil {
 		return Place{Pool: gpu.PodPool(pod)}
@@ -31,7 +31,7 @@ func PlaceOf(pod *corev1.Pod, node *corev1.Node) Place {
 	return Place{Pool: gpu.PoolOf(node), Type: gpu.TypeOf(node)}
 }
 
-// HoldingOf is what a pod holds on a node. It leaves alone, unless it is put in a unit.
+// HoldingOf returns the holding of a pod on a node, as a unit of its own.
 func HoldingOf(pod *corev1.Pod, node *corev1.Node) Holding {
 	return Holding{
 		Pod: pod.UID, Namespace: pod.Namespace, Unit: string(pod.UID), At: PlaceOf(pod, node), GPUs: WholeGPUs(pod),
@@ -39,7 +39,7 @@ func HoldingOf(pod *corev1.Pod, node *corev1.Node) Holding {
 	}
 }
 
-// AccountOf is who holds what, of those pods that are on nodes: as the scheduler counts it, for those who ask beside it.
+// AccountOf returns the account of all bound pods, counted as in the scheduler, for queries outside of it.
 func AccountOf(quotas []Quota, nodes []corev1.Node, pods []corev1.Pod) *Account {
 	account, byName := NewAccount(quotas), make(map[string]*corev1.Node, len(nodes))
 	for i := range nodes {
@@ -53,7 +53,7 @@ func AccountOf(quotas []Quota, nodes []corev1.Node, pods []corev1.Pod) *Account 
 	return account
 }
 
-// PutOn notes what a pod holds on a node, nil for one that is not known. The pods of one owner in a PodGroup leave together.
+// PutOn records the holding of a pod on a node, nil for an unknown node. Pods of one owner in a PodGroup form a unit.
 func (a *Account) PutOn(node *corev1.Node, pod *corev1.Pod) {
 	if gpu.HasEnded(pod) {
 		return
@@ -65,7 +65,7 @@ func (a *Account) PutOn(node *corev1.Node, pod *corev1.Pod) {
 	a.Put(h)
 }
 
-// JobOf is equal for pods that are counted as one job: those of a job of gpuctl, or one pod.
+// JobOf returns a key that is equal for pods that count as one job: those of a gpuctl job, or one pod.
 func JobOf(pod *corev1.Pod) string {
 	if job := pod.Labels[names.LabelJob]; job != "" {
 		return pod.Namespace + "/" + pod.Labels[names.LabelJobType] + "/" + job
@@ -73,7 +73,7 @@ func JobOf(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + pod.Name
 }
 
-// DemandOf is what a pod waits for, and false for one that waits for no whole GPUs, or that the scheduler does not look at.
+// DemandOf returns the demand of a waiting pod, and false if it requests no whole GPUs or the scheduler does not consider it.
 func DemandOf(pod *corev1.Pod) (Demand, bool) {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending ||
 		pod.Spec.SchedulerName != names.SchedulerName || len(pod.Spec.SchedulingGates) > 0 {
@@ -86,7 +86,7 @@ func DemandOf(pod *corev1.Pod) (Demand, bool) {
 	return out, out.GPUs > 0
 }
 
-// Keeps reports whether a quota keeps a pod waiting by itself, whatever is free on nodes.
+// Keeps reports whether a quota alone keeps a pod waiting, regardless of free GPUs.
 func (a *Account) Keeps(pod *corev1.Pod) bool {
 	ask := Ask{Namespace: pod.Namespace, Pool: gpu.PodPool(pod), GPUs: WholeGPUs(pod), Pods: []types.UID{pod.UID}}
 	var accepted []string

@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Standing is what quotas say of whether a pod leaves for another.
+// Standing is whether quotas require or forbid preempting a pod for another.
 type Standing int
 
 const (
-	// Neutral is that they say nothing: priorities decide.
+	// Neutral: quotas do not decide, priorities do.
 	Neutral Standing = iota
-	// Protected is that it stays, whatever the priorities: it is guaranteed to others.
+	// Protected: the pod stays regardless of priority, because its GPUs are guaranteed to its namespaces.
 	Protected
-	// Yields is that it leaves, whatever the priorities: it is borrowed from those who ask.
+	// Yields: the pod leaves regardless of priority, because its GPUs are borrowed from the requester.
 	Yields
 )
 
-// Standing returns that of a pod with GPUs against somebody who asks for room. Those who have a quota together go by priority.
+// Standing returns the standing of a pod against a request. Namespaces that share a quota go by priority.
 func (a *Account) Standing(pod types.UID, ask *Ask) Standing {
 	e := a.pods[pod]
 	if e == nil || !a.guaranteed[e.At.Pool] || e.Namespace == ask.Namespace {
@@ -38,13 +38,13 @@ func (a *Account) Standing(pod types.UID, ask *Ask) Standing {
 	return Neutral
 }
 
-// Borrows reports whether a pod has more than is guaranteed to its namespace.
+// Borrows reports whether a pod exceeds the guarantee of its namespace.
 func (a *Account) Borrows(pod types.UID) bool {
 	e := a.pods[pod]
 	return e != nil && !slices.ContainsFunc(e.of, func(t *tally) bool { return t.secures(pod) })
 }
 
-// unit is pods that leave together, as far as they count in a quota.
+// unit is the part of a set of pods evicted together that counts in a quota.
 type unit struct {
 	name     string
 	pods     []types.UID
@@ -54,8 +54,7 @@ type unit struct {
 	since    time.Time
 }
 
-// secures reports whether a pod is guaranteed its GPUs by a quota. Where that is so of all or of none they are not gone through, each time
-// that one comes or goes.
+// secures reports whether a quota guarantees a pod its GPUs. If it guarantees all or none, it avoids sorting the pods after each change.
 func (t *tally) secures(pod types.UID) bool {
 	switch {
 	case t.Min <= 0:
@@ -66,8 +65,7 @@ func (t *tally) secures(pod types.UID) bool {
 	return t.within()[pod]
 }
 
-// within are the pods that are guaranteed: whole units, as long as there is enough of the min. Those that hold their GPUs come before
-// those that wait for them.
+// within returns the guaranteed pods: whole units while the min suffices. Units that hold their GPUs come before those that wait for them.
 func (t *tally) within() map[types.UID]bool {
 	if t.secured != nil {
 		return t.secured

@@ -10,21 +10,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/amounts"
 )
 
-// Stock is how many GPUs the nodes of a place have.
+// Stock counts the GPUs of the nodes of a place.
 type Stock struct {
-	// There is what all of them have, Open what those have that take pods, and Free what a new pod could get of it.
+	// There is the total, Open the part on nodes that accept pods, and Free what a new pod could get of it.
 	There, Open, Free int64
 }
 
-// Plus adds up two stocks. No sum wraps.
+// Plus adds two stocks without overflow.
 func (s Stock) Plus(other Stock) Stock {
 	return Stock{amounts.Add(s.There, other.There), amounts.Add(s.Open, other.Open), amounts.Add(s.Free, other.Free)}
 }
 
-// Demand is what a pod waits for.
+// Demand is the demand of a waiting pod.
 type Demand struct {
 	Namespace, Pool string
-	// Types are those that it accepts, none for all.
+	// Types are the accepted GPU types, none for all.
 	Types []string
 	// Job is equal for pods that are counted as one job.
 	Job   string
@@ -32,20 +32,20 @@ type Demand struct {
 	Since time.Time
 }
 
-// Waiting is what waits for GPUs that count in a quota.
+// Waiting is the waiting demand that counts in a quota.
 type Waiting struct {
 	Jobs  int
 	GPUs  int64
 	Since time.Time
 }
 
-// Borrower is what the pods of a namespace borrow.
+// Borrower is the amount that a namespace borrows.
 type Borrower struct {
 	Namespace string
 	GPUs      int64
 }
 
-// Pledge is what is guaranteed of the GPUs of a place, by how many quotas, and how many GPUs there are.
+// Pledge is the total guarantee at a place, the number of quotas, and the existing GPUs.
 type Pledge struct {
 	At         Place
 	Quotas     int
@@ -53,23 +53,24 @@ type Pledge struct {
 	Stock
 }
 
-// State is what has become of a quota.
+// State is the current state of a quota.
 type State struct {
 	Use
-	// Free is what it could have at once of its min, and Lent what it would get back of it from others. Who asks alone gets that: two
-	// quotas may count the same GPUs.
+	// Free is the part of its min that is available at once, and Lent the part that it would get back from others. Both assume that only this quota
+	// asks: two quotas may count the same GPUs.
 	Free, Lent int64
-	// Borrowers are who borrows where the quota counts, the most first: from it, or from others. None where it lends nothing.
+	// Borrowers are the namespaces that borrow where the quota counts, the largest first: from it or from others. It is empty if the quota lends
+	// nothing.
 	Borrowers []Borrower
 	Waiting   Waiting
-	// Pledges are what is guaranteed where the quota counts: of its pool, and of its GPU type if it has one.
+	// Pledges are the guarantees where the quota counts: of its pool, and of its GPU type if it has one.
 	Pledges []Pledge
 }
 
-// Backed is how many GPUs there are that can stand for the min: on nodes that take pods.
+// Backed returns the GPUs that can back the min: on nodes that accept pods.
 func (s *State) Backed() Stock { return s.Pledges[len(s.Pledges)-1].Stock }
 
-// States say what has become of all quotas, in their order, on nodes with so many GPUs and with pods that wait.
+// States returns the states of all quotas, in their order, for the given stock and demand.
 func (a *Account) States(stock map[Place]Stock, demand []Demand) []State {
 	var (
 		uses     = a.Uses()
@@ -95,7 +96,7 @@ func (a *Account) States(stock map[Place]Stock, demand []Demand) []State {
 	return out
 }
 
-// guaranteed is what pods within the min hold.
+// guaranteed returns what pods within the min hold.
 func (t *tally) guaranteed() (sum int64) {
 	for pod, e := range t.pods {
 		if !e.Waits && t.secures(pod) {
@@ -105,10 +106,10 @@ func (t *tally) guaranteed() (sum int64) {
 	return sum
 }
 
-// loan is what the pods of a namespace borrow of a GPU type.
+// loan is a borrowing namespace and the GPU type.
 type loan struct{ namespace, gpuType string }
 
-// borrowed are the GPUs that are borrowed, by pool.
+// borrowed returns the borrowed GPUs by pool.
 func (a *Account) borrowed() map[string]map[loan]int64 {
 	out := map[string]map[loan]int64{}
 	for uid, e := range a.pods {
@@ -123,7 +124,7 @@ func (a *Account) borrowed() map[string]map[loan]int64 {
 	return out
 }
 
-// borrowers are others that borrow where a quota counts, the most first, and what they do together.
+// borrowers returns the other namespaces that borrow where a quota counts, the largest first, and their sum.
 func (t *tally) borrowers(loans map[loan]int64) (out []Borrower, sum int64) {
 	by := map[string]int64{}
 	for l, gpus := range loans {
@@ -139,7 +140,7 @@ func (t *tally) borrowers(loans map[loan]int64) (out []Borrower, sum int64) {
 	return out, sum
 }
 
-// waits sums up what waits, by quota.
+// waits sums the waiting demand by quota.
 func (a *Account) waits(demand []Demand) map[*tally]Waiting {
 	out, jobs := map[*tally]Waiting{}, map[*tally]map[string]bool{}
 	for i := range demand {
@@ -163,8 +164,8 @@ func (a *Account) waits(demand []Demand) map[*tally]Waiting {
 	return out
 }
 
-// pledges are what is guaranteed of each pool, and of each GPU type that a quota counts. A quota that lies within another one, as one of
-// a GPU type beside one of the pool for the same namespaces, guarantees nothing beside it.
+// pledges returns the guarantees of each pool, and of each GPU type that a quota counts. A quota that lies within another one, such as one of a GPU
+// type beside one of the pool for the same namespaces, adds no guarantee to it.
 func (a *Account) pledges(stock map[Place]Stock) map[Place]Pledge {
 	of := map[Place][]*tally{}
 	for _, t := range a.quotas {
@@ -191,7 +192,7 @@ func (a *Account) pledges(stock map[Place]Stock) map[Place]Pledge {
 	return out
 }
 
-// promised is what quotas guarantee together: of one that lies within another the larger of what both say.
+// promised returns the total guarantee of quotas: for nested quotas the larger one counts.
 func (a *Account) promised(quotas []*tally) (sum int64) {
 	inside, roots := map[*tally][]*tally{}, []*tally(nil)
 	for _, t := range quotas {
@@ -215,7 +216,7 @@ func (a *Account) promised(quotas []*tally) (sum int64) {
 	return sum
 }
 
-// around is the smallest of some quotas that a quota lies within, nil for none.
+// around returns the smallest of the quotas that contains a quota, nil for none.
 func (a *Account) around(t *tally, quotas []*tally) (best *tally) {
 	if len(t.Namespaces) == 0 {
 		return nil
@@ -228,7 +229,7 @@ func (a *Account) around(t *tally, quotas []*tally) (best *tally) {
 	return best
 }
 
-// liesIn reports whether all that counts in a quota counts in another one, too. Of equal ones one lies in the other.
+// liesIn reports whether everything that counts in a quota also counts in another one. Of two equal quotas, one lies in the other.
 func (t *tally) liesIn(other *tally) bool {
 	if t == other || !t.covered(other) {
 		return false

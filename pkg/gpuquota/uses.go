@@ -1,13 +1,13 @@
 package gpuquota
 
-// Use is how much of a quota is in use.
+// Use is the usage of a quota.
 type Use struct {
 	Quota
-	// Used is what pods hold, and Borrowed the part of it that is not guaranteed: it goes back to others who are guaranteed it.
+	// Used is what pods hold, and Borrowed the part that is not guaranteed: it returns to others with a guarantee.
 	Used, Borrowed int64
 }
 
-// Uses are those of all quotas, in the order of the quotas.
+// Uses returns the usage of all quotas, in their order.
 func (a *Account) Uses() []Use {
 	out := make([]Use, len(a.quotas))
 	for i, t := range a.quotas {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Admits reports whether a node is open to a pod by what both say: its selector and required node affinity match, and it tolerates the
-// taints. What it cannot read may match. A hint is asked for each pod that waits while the queue is locked, so nothing is parsed:
-// Kubernetes' own matching takes a hundred times as long for an affinity of 100 terms.
+// Admits reports whether a node is open to a pod by selector, required node affinity and taints. Malformed constraints may match. A hint runs
+// for each waiting pod while the queue is locked, so nothing is parsed: Kubernetes' own matching takes a hundred times as long for an affinity
+// of 100 terms.
 func Admits(pod *corev1.Pod, node *corev1.Node) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if got, ok := node.Labels[key]; !ok || got != value {
@@ -34,7 +34,7 @@ func keepsOut(taint *corev1.Taint) bool {
 	return taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute
 }
 
-// meets reports whether a node meets all that a term requires. An empty term is met by none.
+// meets reports whether a node meets all requirements of a term. No node meets an empty term.
 func meets(term *corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	for i := range term.MatchExpressions {
 		requirement := &term.MatchExpressions[i]

@@ -1,5 +1,4 @@
-// Package hint is what the queueing hints of our plugins have in common: a hint tells kube-scheduler whether an event may
-// make room for a pod that waits.
+// Package hint is the common part of our plugins' queueing hints: a hint tells kube-scheduler whether an event may make room for a waiting pod.
 package hint
 
 import (
@@ -16,7 +15,7 @@ func QueueIf(helps bool) fwk.QueueingHint {
 	return fwk.QueueSkip
 }
 
-// Objects gives the two objects of an event their type. Either may be nil.
+// Objects returns the two objects of an event with their type. Either may be nil.
 func Objects[T any](oldObj, newObj any) (before, after T, err error) {
 	if oldObj != nil {
 		if before, err = object[T](oldObj); err != nil {

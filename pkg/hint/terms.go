@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Term is a required term of a pod's affinity to other pods, or against them, read once.
+// Term is a parsed required term of a pod's affinity or anti-affinity to other pods.
 type Term struct {
-	// Key is the label of nodes that have a pod's value of it beside them.
+	// Key is the topology key.
 	Key        string
 	namespaces []string
 	// all says that a selector of namespaces may select any.
@@ -18,7 +18,7 @@ type Term struct {
 	selector labels.Selector
 }
 
-// TermsOf reads terms of a pod of a namespace. One that cannot be read selects nothing, as Kubernetes has it.
+// TermsOf parses the terms of a pod in a namespace. A malformed term selects nothing, as in Kubernetes.
 func TermsOf(terms []corev1.PodAffinityTerm, namespace string) []Term {
 	out := make([]Term, 0, len(terms))
 	for i := range terms {
@@ -36,7 +36,7 @@ func TermsOf(terms []corev1.PodAffinityTerm, namespace string) []Term {
 	return out
 }
 
-// AnySelects reports whether one of some terms selects a pod. A selector of namespaces is taken to select all.
+// AnySelects reports whether one of some terms selects a pod. A namespace selector is assumed to select all namespaces.
 func AnySelects(terms []Term, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(terms, func(term Term) bool {
 		return (term.all || slices.Contains(term.namespaces, pod.Namespace)) && term.selector.Matches(labels.Set(pod.Labels))

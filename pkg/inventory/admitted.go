@@ -9,8 +9,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// asAdmitted returns the pod of a template with the GPUs that the API server gave the newest of its pods beside, as a LimitRange
-// has it do in containers that do not name them. What the template names stands: pods of before an edit may ask for something else.
+// asAdmitted returns the pod of a template with the GPUs that the API server added to the newest of its pods, as a LimitRange does for containers
+// that request none. GPUs in the template take precedence: pods from before an edit may have other requests.
 func asAdmitted(template *corev1.Pod, pods []corev1.Pod) *corev1.Pod {
 	newest := -1
 	for i := range pods {
@@ -27,7 +27,7 @@ func asAdmitted(template *corev1.Pod, pods []corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// giveAlso adds the GPUs that containers of the same names have and these do not name.
+// giveAlso copies GPUs that containers of the same names have and these do not request.
 func giveAlso(containers, admitted []corev1.Container) {
 	for i := range containers {
 		at := slices.IndexFunc(admitted, func(c corev1.Container) bool { return c.Name == containers[i].Name })
@@ -45,7 +45,7 @@ func giveAlso(containers, admitted []corev1.Container) {
 	}
 }
 
-// withGPUs adds to a list the GPUs of another one that are not named.
+// withGPUs adds to a list the GPUs of another one that it does not have.
 func withGPUs(list, given, named corev1.ResourceList) corev1.ResourceList {
 	for name, amount := range given {
 		if _, says := named[name]; says || !names.IsGPU(name) {

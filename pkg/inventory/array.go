@@ -14,22 +14,22 @@ import (
 	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
-// Array is how far a job has come that runs its program once for each of many tasks. JSON keys are a contract.
+// Array is the progress of a job that runs its program once for each of many tasks. JSON keys are a contract.
 type Array struct {
 	// Tasks is how many there are, and AtOnce how many may run at a time.
 	Tasks  int32 `json:"tasks"`
 	AtOnce int32 `json:"atOnce"`
-	// Succeeded and Failed are how many have ended so; a task that failed and is tried again is in neither.
+	// Succeeded and Failed are the numbers of tasks that ended so. A failed task that is retried counts in neither.
 	Succeeded int32 `json:"succeeded"`
 	Failed    int32 `json:"failed"`
-	// Running are those that run now, and Waiting those that may, and have no node yet: room keeps them back.
+	// Running tasks run now. Waiting tasks may run, and have no node yet for lack of room.
 	Running int32 `json:"running"`
 	Waiting int32 `json:"waiting"`
 	// FailedTasks are the numbers of those that failed, such as 1,3-5.
 	FailedTasks string `json:"failedTasks,omitempty"`
 }
 
-// arrayOf is how far a Job has come whose pods are tasks, nil for every other.
+// arrayOf is the progress of a Job whose pods are tasks, nil for any other Job.
 func arrayOf(job *batchv1.Job, pods []Pod) *Array {
 	if !quota.IsArray(job) {
 		return nil
@@ -47,7 +47,7 @@ func arrayOf(job *batchv1.Job, pods []Pod) *Array {
 // left is how many tasks have not ended.
 func (a *Array) left() int32 { return max(a.Tasks-a.Succeeded-a.Failed, 0) }
 
-// place counts the tasks that run and those that wait, of as many as may run now.
+// place counts the running and the waiting tasks, out of those that may run now.
 func (a *Array) place(desired int32, pods []Pod) {
 	a.Running = count32(pods, isUp)
 	a.Waiting = max(0, desired-count32(pods, func(p Pod) bool {
@@ -55,11 +55,11 @@ func (a *Array) place(desired int32, pods []Pod) {
 	}))
 }
 
-// judgeTasks decides the status of an array from the pods of its tasks. They run without each other: that some wait while
-// others run is how an array is meant to go, unless something is wrong with them.
+// judgeTasks decides the status of an array from the pods of its tasks. Tasks run independently: it is normal that some wait while others run, unless
+// something is wrong with them.
 func judgeTasks(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
 	if status, trouble := worst(pods); status == StatusFailing && anyUp(pods) {
-		return StatusDegraded, trouble // also where a quota keeps others back
+		return StatusDegraded, trouble // even if a quota rejects others
 	}
 	status, trouble := judgeMissing(pods, desired, creation)
 	switch {
@@ -76,7 +76,7 @@ func (j *Job) RunsWhole() bool {
 	return j.Status == StatusRunning && (j.Array == nil || j.Array.Waiting == 0)
 }
 
-// Progress says how far the array has come, and how many tasks run where others wait for room.
+// Progress describes how far the array has come, and how many tasks run if others wait for room.
 func (a *Array) Progress() phrase.Text {
 	text := phrase.Of("%d of %d done", a.Succeeded, a.Tasks)
 	if a.Failed > 0 {
@@ -108,8 +108,8 @@ func countIndexes(text string) int32 {
 	return count
 }
 
-// timeLimitOf is how long a job may run, or each run of a task of an array; 0 for no limit. The deadline of an array as a
-// whole is how it is cancelled.
+// timeLimitOf is the time limit of a job, or of each run of a task of an array; 0 for no limit. The deadline of an array as a whole only serves to
+// cancel it.
 func timeLimitOf(job *batchv1.Job, isArray bool) time.Duration {
 	seconds := job.Spec.ActiveDeadlineSeconds
 	if isArray {
@@ -118,7 +118,7 @@ func timeLimitOf(job *batchv1.Job, isArray bool) time.Duration {
 	return time.Duration(ptr.Deref(seconds, 0)) * time.Second
 }
 
-// unended leaves out the pods of tasks that have succeeded, which stay until the job is deleted.
+// unended removes the pods of succeeded tasks, which stay until the job is deleted.
 func unended(pods []Pod) []Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status == StatusSucceeded })
 }

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ContainerState is what a container of a pod has come to. The times and the exit code are those of its newest run.
+// ContainerState is the state of a container of a pod. The times and the exit code are those of its newest run.
 type ContainerState struct {
 	Name string `json:"name"`
 	// Init containers run before the others.

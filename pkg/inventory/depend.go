@@ -14,8 +14,8 @@ import (
 // ReasonWaitsForJobs is the reason of a job that starts after others, which have not ended.
 const ReasonWaitsForJobs = "WaitsForJobs"
 
-// dependenciesOf are the jobs that a Job starts after, how they have to end, and those that it is held back for. A list that
-// is longer than gpuctl writes any is none.
+// dependenciesOf returns the jobs that a Job starts after, how they have to end, and those that it still waits for. A list longer than gpuctl ever
+// writes is ignored.
 func dependenciesOf(job *batchv1.Job) (after string, jobs, waits []string) {
 	after, list, _ := strings.Cut(job.Annotations[names.AnnotationDependsOn], "=")
 	if jobs, _ = names.JobNames(list); len(jobs) == 0 {
@@ -27,7 +27,7 @@ func dependenciesOf(job *batchv1.Job) (after string, jobs, waits []string) {
 	return after, jobs, waits
 }
 
-// waitsForJobs is the trouble of a Job that is held back for others; false for one that a user has paused.
+// waitsForJobs is the trouble of a Job that waits for others; false for one that a user has paused.
 func waitsForJobs(job *batchv1.Job) (Trouble, bool) {
 	if job.Annotations[names.AnnotationPausedAt] != "" {
 		return Trouble{}, false
@@ -43,7 +43,7 @@ func waitsForJobs(job *batchv1.Job) (Trouble, bool) {
 	return Trouble{Reason: ReasonWaitsForJobs, Message: fmt.Sprintf("it starts when %s", Ending(waits, after))}, true
 }
 
-// Ending says how jobs have to end: "a and b have succeeded".
+// Ending describes how jobs have to end: "a and b have succeeded".
 func Ending(jobs []string, after string) phrase.Text {
 	last := jobs[len(jobs)-1]
 	others := strings.Join(jobs[:len(jobs)-1], ", ")

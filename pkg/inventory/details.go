@@ -21,22 +21,21 @@ type JobDetail struct {
 	Description string `json:"description,omitempty"`
 	// Submitted is the YAML that the job was made from, "" when it was not made by gpuctl.
 	Submitted string `json:"-"`
-	// Meta is that of the job's object, nil when only pods of the job are left.
+	// Meta is the metadata of the job's object, nil when only pods of the job are left.
 	Meta *metav1.ObjectMeta `json:"-"`
-	// Retries is how often a pod that fails is replaced, of a job on several nodes each of its ranks; nil for a job that
-	// goes on without end.
+	// Retries is how often a failed pod is replaced, for each rank of a job on several nodes; nil for a job that runs without end.
 	Retries   *int32    `json:"-"`
 	Container Container `json:"container"`
-	// Notify is which channel is told how it goes, nil for none.
+	// Notify is the channel that is notified of the job's outcome, nil for none.
 	Notify   *Notify   `json:"notify,omitempty"`
 	Services []Service `json:"services,omitempty"`
-	// Broken are GPUs that its pods hold and that must not be used any more; see [Reader.Devices].
+	// Broken are GPUs that its pods hold and that must not be used any longer; see [Reader.FillDevices].
 	Broken []BrokenGPU `json:"brokenGPUs,omitempty"`
-	// Segments are where the parts of a job lie that is divided into such; see [Reader.Segments].
+	// Segments are the domains of the job's segments; see [Reader.FillSegments].
 	Segments []Segment `json:"segments,omitempty"`
-	// Events are those of the job's object, its pods and all between them, the oldest first.
+	// Events are the events of the job's object, its pods and all objects between them, the oldest first.
 	Events []Event `json:"events,omitempty"`
-	// Past are the events of pods of the job that are gone.
+	// Past are the events of deleted pods of the job.
 	Past []Event `json:"-"`
 	// Template is what the job's pods are made from, nil when only pods of the job are left.
 	Template *corev1.PodTemplateSpec `json:"-"`
@@ -46,7 +45,7 @@ type JobDetail struct {
 	TTL *time.Duration `json:"-"`
 	// Began is when its pods were first asked for, nil before that.
 	Began *time.Time `json:"-"`
-	// Noticed says that a controller of Kubernetes has looked at the job.
+	// Noticed is true if a controller of Kubernetes has processed the job.
 	Noticed bool `json:"-"`
 }
 
@@ -59,7 +58,7 @@ type Container struct {
 	Requests map[string]string `json:"requests,omitempty"`
 	// Env are the variables, as NAME=value or as NAME with where the value comes from.
 	Env []string `json:"env,omitempty"`
-	// Mounts are the paths that are mounted, each with what stands behind it.
+	// Mounts are the mounted paths, each with its source.
 	Mounts []string `json:"mounts,omitempty"`
 }
 
@@ -80,7 +79,7 @@ type Event struct {
 	Message string    `json:"message"`
 	Count   int32     `json:"count"`
 	Last    time.Time `json:"last"`
-	// Related is the pod that an event is about beside its object, as namespace/name: who preempted a pod.
+	// Related is the other pod that an event is about, as namespace/name: the preemptor of a pod.
 	Related string `json:"-"`
 }
 
@@ -117,7 +116,7 @@ func BuildDetails(objects *snapshot.Snapshot) []JobDetail {
 	return out
 }
 
-// PodDetail is a pod that is of no job as if it were one, of its name and of a kind that no job has.
+// PodDetail returns a pod that belongs to no job in the form of a job, with the pod's name and a kind that no job has.
 func PodDetail(pod *corev1.Pod, kind string) JobDetail {
 	own := pod.DeepCopy()
 	if own.Labels == nil {
@@ -129,7 +128,7 @@ func PodDetail(pod *corev1.Pod, kind string) JobDetail {
 	return out
 }
 
-// describe fills in what the job's own object says.
+// describe fills in the data of the job's own object.
 func (d *JobDetail) describe(objects *snapshot.Snapshot) {
 	for i := range objects.Jobs {
 		if job := &objects.Jobs[i]; job.UID == d.Object.UID {
@@ -183,11 +182,11 @@ func buildService(service *corev1.Service) Service {
 	return out
 }
 
-// agentName is the component that tells in events of the pods of its node.
+// agentName is the component that writes events on the pods of its node.
 const agentName = "gpu-agent"
 
-// buildEvents merges the events of the objects with these UIDs, the oldest first. nodes are where pods are: what the agent of
-// another node tells of one is left out, as no agent knows of it, and whoever took a node over may tell anything.
+// buildEvents merges the events of the objects with these UIDs, the oldest first. nodes are the nodes of the pods. It omits events of a pod by the
+// agent of another node: such an agent does not know the pod, and a compromised node may write any event.
 func buildEvents(events []corev1.Event, uids map[types.UID]bool, nodes map[types.UID]string) []Event {
 	var out []Event
 	for i := range events {
@@ -203,11 +202,10 @@ func buildEvents(events []corev1.Event, uids map[types.UID]bool, nodes map[types
 	return out
 }
 
-// createdPod is how the controllers of Kubernetes note that they have made a pod.
+// createdPod is the prefix of the message with which the controllers of Kubernetes record that they created a pod.
 const createdPod = "Created pod: "
 
-// pastEvents returns the events of pods that the controllers of a job have made, as known events say, and that are not
-// there any more.
+// pastEvents returns the events of pods that the controllers of a job created, by known events, and that are gone.
 func pastEvents(events []corev1.Event, known []Event, uids map[types.UID]bool) []Event {
 	made := map[string]bool{}
 	for _, event := range known {

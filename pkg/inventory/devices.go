@@ -15,11 +15,11 @@ import (
 // BrokenGPU is a GPU that must not be used, as its node's agent found it.
 type BrokenGPU struct {
 	Node string `json:"node"`
-	// Pod is who holds it, where that was asked.
+	// Pod is the holder, if requested.
 	Pod   string `json:"pod,omitempty"`
 	Index int    `json:"index"`
 	UUID  string `json:"uuid"`
-	// Health is one word for what is wrong, such as Xid79, and Message says it in a sentence that goes on after the GPU's name.
+	// Health is one word for the fault, such as Xid79, and Message describes it in a sentence that continues the GPU's name.
 	Health  string `json:"health"`
 	Message string `json:"message"`
 	// Since is when it was found so, where that is known.
@@ -43,7 +43,7 @@ func brokenOn(node *corev1.Node) []BrokenGPU {
 	return out
 }
 
-// look fills in what a pod's node says of its devices, and returns what of them is broken.
+// look fills in what a pod's node reports of its devices, and returns the broken ones.
 func (p *Pod) look(node *corev1.Node) []BrokenGPU {
 	p.Slices = gpu.SlicesUnder(node, p.UID, p.Slices)
 	var out []BrokenGPU
@@ -59,7 +59,7 @@ func (p *Pod) look(node *corev1.Node) []BrokenGPU {
 	return out
 }
 
-// holding fills in what a pod of the job holds, as the pod itself says it.
+// holding fills in what a pod of the job holds by its own annotations.
 func (d *JobDetail) holding(pod *corev1.Pod) {
 	at := slices.IndexFunc(d.Pods, func(p Pod) bool { return p.UID == pod.UID && p.Name == pod.Name })
 	if at < 0 {
@@ -74,13 +74,13 @@ func (d *JobDetail) holding(pod *corev1.Pod) {
 // holds reports whether a pod holds devices that its node knows of.
 func (p *Pod) holds() bool { return (len(p.GPUs) > 0 || p.sliced) && p.Node != "" && !p.ended() }
 
-// Sliced reports whether pods of the job ask for MIG slices, of which their nodes can tell which they got.
+// Sliced reports whether pods of the job request MIG slices, which their nodes can identify.
 func (d *JobDetail) Sliced() bool {
 	return slices.ContainsFunc(d.Pods, func(pod Pod) bool { return pod.sliced })
 }
 
-// Devices fills in what nodes say of the devices that pods of the jobs hold, where the user may read nodes: which MIG slices
-// they have got, and what is broken. It is one request for each of their nodes, or one in all.
+// Devices fills in what nodes report of the devices of the jobs' pods, if the user may read nodes: their MIG slices, and broken devices. It takes one
+// request for each of their nodes, or one in all.
 func (r *Reader) Devices(ctx context.Context, jobs []JobDetail) error {
 	var nodes []string
 	for i := range jobs {

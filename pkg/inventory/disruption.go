@@ -10,8 +10,7 @@ import (
 // ReasonNodeNotReady is the reason of a pod whose node does not answer.
 const ReasonNodeNotReady = "NodeNotReady"
 
-// disruptions are what the reasons of the condition DisruptionTarget mean: who took a pod its place, though it was not at
-// fault.
+// disruptions explain the reasons of the condition DisruptionTarget: what removed the pod, which was not at fault.
 var disruptions = map[string]Trouble{
 	corev1.PodReasonPreemptionByScheduler: {Reason: "Preempted", Message: "a job of higher priority takes its place"},
 	corev1.PodReasonTerminationByKubelet:  {Reason: "Evicted", Message: "its node has no room for it or shuts down"},
@@ -20,7 +19,7 @@ var disruptions = map[string]Trouble{
 	"DeletionByPodGC":                     {Reason: "NodeGone", Message: "its node is gone"},
 }
 
-// disruption says who took a pod its place; it is zero for a pod that nobody did that to.
+// disruption explains what removed a pod; it is zero for a pod without disruption.
 func disruption(pod *corev1.Pod) Trouble {
 	condition := conditionOf(pod, corev1.DisruptionTarget)
 	if condition.Status != corev1.ConditionTrue {
@@ -32,7 +31,7 @@ func disruption(pod *corev1.Pod) Trouble {
 	return Trouble{Reason: condition.Reason, Message: condition.Message}
 }
 
-// leaving says why a pod that is deleted is, and why it may not go.
+// leaving explains why a pod is deleted, and why it may not terminate.
 func leaving(pod *corev1.Pod) Trouble {
 	if isLost(pod) {
 		return Trouble{Reason: ReasonNodeNotReady, Message: fmt.Sprintf(
@@ -41,8 +40,8 @@ func leaving(pod *corev1.Pod) Trouble {
 	return disruption(pod)
 }
 
-// isLost reports whether a pod is on a node that does not answer. Kubernetes then calls the pod not ready, without a
-// reason, which kubelets always give.
+// isLost reports whether a pod is on a node that does not respond. Kubernetes then marks the pod as not ready without a reason, while kubelets always
+// give one.
 func isLost(pod *corev1.Pod) bool {
 	ready := conditionOf(pod, corev1.PodReady)
 	return pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodRunning && ready.Status == corev1.ConditionFalse && ready.Reason == ""
@@ -54,7 +53,7 @@ func lost(pod *corev1.Pod) Trouble {
 		"node %s does not answer, and whether the pod still runs is not known", pod.Spec.NodeName)}
 }
 
-// backOff is the trouble of a Job that is started, and has no pod: Kubernetes made one, and it has ended.
+// backOff is the trouble of a started Job without a pod: Kubernetes created one, and it has ended.
 func backOff(job *batchv1.Job) Trouble {
 	if job.Status.StartTime == nil {
 		return Trouble{}

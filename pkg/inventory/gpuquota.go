@@ -18,7 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// GPUQuota is how many whole GPUs of a pool namespaces are guaranteed, may have, and have. JSON keys are a contract.
+// GPUQuota is the guarantee, the maximum and the usage of whole GPUs of a pool for namespaces. JSON keys are a contract.
 type GPUQuota struct {
 	Name       string   `json:"name"`
 	Pool       string   `json:"pool"`
@@ -27,18 +27,18 @@ type GPUQuota struct {
 	Min        int64    `json:"min"`
 	// Max is nil for as many as there are.
 	Max *int64 `json:"max,omitempty"`
-	// What follows is nil where nobody knows: the user may not see the pods of all namespaces, and gpu-controller has not counted
-	// them. Used is what their pods hold, and Borrowed the part of it that goes back to who is guaranteed it.
+	// The following is nil if unknown: the user may not see the pods of all namespaces, and gpu-controller has not counted them. Used is what their
+	// pods hold, and Borrowed the part of it that returns to the namespaces with the guarantee.
 	Used     *int64 `json:"used,omitempty"`
 	Borrowed *int64 `json:"borrowed,omitempty"`
-	// Free is what they could have at once of the min that they do not use, and Lent what others would leave for them.
+	// Free is the unused part of min that is available at once, and Lent the part that borrowers would have to release.
 	Free *int64 `json:"free,omitempty"`
 	Lent *int64 `json:"lent,omitempty"`
-	// Borrowers are who borrows where the quota counts while it lends, the most first.
+	// Borrowers are the namespaces that borrow what the quota lends, the largest first.
 	Borrowers []QuotaBorrower `json:"borrowers,omitempty"`
 	// Waiting is what waits for GPUs that count in the quota.
 	Waiting *QuotaWaiting `json:"waiting,omitempty"`
-	// Conditions say whether more is guaranteed than there is.
+	// Conditions show whether more is guaranteed than exists.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	Created    time.Time          `json:"created"`
 }
@@ -47,7 +47,7 @@ type GPUQuota struct {
 type QuotaBorrower struct {
 	Namespace string `json:"namespace"`
 	GPUs      int64  `json:"gpus"`
-	// Jobs are those that borrow the most of it, for who may see the pods of all namespaces.
+	// Jobs are those that borrow the most of it, for users who may see the pods of all namespaces.
 	Jobs []string `json:"jobs,omitempty"`
 }
 
@@ -69,18 +69,17 @@ func (q *GPUQuota) Condition(kind string) *metav1.Condition {
 	return nil
 }
 
-// NoGPUQuotasError says that a cluster knows no GPUQuotas.
+// NoGPUQuotasError reports that a cluster has no GPUQuotas.
 type NoGPUQuotasError struct{}
 
 func (e *NoGPUQuotasError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (*NoGPUQuotasError) Says() phrase.Text {
 	return phrase.Of("this cluster knows no GPUQuotas: have the administrators apply manifests/crds")
 }
 
-// GPUQuotas reads all GPUQuotas and what has become of them, sorted by pool and name. It returns a [NoGPUQuotasError] where there can be
-// none.
+// GPUQuotas reads all GPUQuotas and their state, sorted by pool and name. It returns a [NoGPUQuotasError] if the cluster has no such resource.
 func (r *Reader) GPUQuotas(ctx context.Context, now time.Time) ([]GPUQuota, error) {
 	read, err := snapshot.Read(ctx, r.client, snapshot.GPUQuotas(), snapshot.Clock(now), snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(),
 		snapshot.Pods(snapshot.Scope{Fields: snapshot.Living, Cached: true}).IfAllowed())
@@ -93,8 +92,8 @@ func (r *Reader) GPUQuotas(ctx context.Context, now time.Time) ([]GPUQuota, erro
 	return BuildGPUQuotas(read), nil
 }
 
-// BuildGPUQuotas is what has become of GPUQuotas, sorted by pool and name: counted by the pods of all namespaces and the nodes, and as
-// gpu-controller counted it for who may not see those.
+// BuildGPUQuotas is the state of GPUQuotas, sorted by pool and name: counted from the pods of all namespaces and the nodes, or as gpu-controller
+// counted it for users who may not see those.
 func BuildGPUQuotas(s *snapshot.Snapshot) []GPUQuota {
 	out := make([]GPUQuota, len(s.GPUQuotas))
 	quotas := make([]gpuquota.Quota, len(s.GPUQuotas))
@@ -117,7 +116,7 @@ func BuildGPUQuotas(s *snapshot.Snapshot) []GPUQuota {
 	return out
 }
 
-// told takes what gpu-controller counted.
+// told adopts the counts of gpu-controller.
 func (q *GPUQuota) told(status *names.GPUQuotaStatus) {
 	q.Used, q.Borrowed, q.Free, q.Lent = &status.Used, &status.Borrowed, &status.Free, &status.Lent
 	q.Waiting = &QuotaWaiting{Jobs: int(status.Waiting.Jobs), GPUs: status.Waiting.GPUs}

@@ -1,8 +1,7 @@
-// Package inventory is the cluster as one value: nodes and pools with their GPUs, and jobs with what keeps them from
-// running. It is the read model of every surface that shows the cluster, so that all of them show the same numbers.
+// Package inventory is the cluster as one value: nodes and pools with their GPUs, and jobs with what keeps them from running. It is the read model of
+// every surface that shows the cluster, so that all of them show the same numbers.
 //
-// [Build] is a pure function of a snapshot. [Reader] says which snapshot each answer is built from. JSON keys are a
-// contract.
+// [Build] is a pure function of a snapshot. [Reader] defines which snapshot each answer is built from. JSON keys are a contract.
 package inventory
 
 import (
@@ -17,9 +16,9 @@ type Cluster struct {
 	Jobs  []Job  `json:"jobs"`
 }
 
-// Build computes the cluster that the objects describe: jobs need no nodes, nodes and pools need no jobs. It never fails:
-// an object that cannot be understood is reported on the row it belongs to. Events tell why pods could not be created,
-// and quotas, where they were read, tell it better: an event may be of a quota that is gone.
+// Build computes the cluster that the objects describe: jobs need no nodes, nodes and pools need no jobs. It never fails: an object that cannot be
+// understood is reported on the row that it belongs to. Events explain why pods could not be created. Quotas, if they were read, take precedence,
+// since an event may be about a deleted quota.
 func Build(objects *snapshot.Snapshot) Cluster {
 	nodes := buildNodes(objects.Nodes, objects.Pods, objects.GPUPools)
 	return Cluster{Nodes: nodes, Pools: buildPools(nodes, objects.GPUPools), Jobs: buildJobs(objects)}
@@ -29,12 +28,11 @@ func Build(objects *snapshot.Snapshot) Cluster {
 type GPUs struct {
 	// Allocatable is what the nodes offer to pods.
 	Allocatable int64 `json:"allocatable"`
-	// Used is what pods hold, no matter who made them. It exceeds Allocatable when GPUs vanished under running pods.
+	// Used is what pods hold, regardless of their creator. It exceeds Allocatable when GPUs vanished under running pods.
 	Used int64 `json:"used"`
-	// Free is what a new pod could get, as the scheduler judges it: 0 on a node that takes no pods, and nothing of cards
-	// that are not healthy.
+	// Free is what a new pod could get, as the scheduler judges it. It is 0 on a node that takes no pods, and excludes unhealthy GPUs.
 	Free int64 `json:"free"`
-	// Unhealthy is how many cards are given to no new pod because they are not healthy.
+	// Unhealthy is how many GPUs are given to no new pod because they are not healthy.
 	Unhealthy int64 `json:"unhealthy,omitempty"`
 }
 

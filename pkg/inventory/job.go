@@ -24,7 +24,7 @@ type Job struct {
 	// Kind is training, inference, notebook or compute.
 	Kind   string `json:"kind"`
 	Status Status `json:"status"`
-	// Trouble says why a job that does not run, or not wholly, does not.
+	// Trouble explains why a job does not run, or not completely.
 	Trouble
 	// Ready is how many pods run and are ready, or have succeeded.
 	Ready int32 `json:"ready"`
@@ -35,10 +35,9 @@ type Job struct {
 	DependsOn []string `json:"dependsOn,omitempty"`
 	After     string   `json:"after,omitempty"`
 	WaitsFor  []string `json:"waitsFor,omitempty"`
-	// QuotaBehind is the job that comes before this gang for a quota of the namespace; until that has all of its pods, this one has none.
+	// QuotaBehind is the job that comes before this gang for a quota of the namespace. Until that job has all of its pods, this one has none.
 	QuotaBehind string `json:"quotaBehind,omitempty"`
-	// Array is how far a job with many tasks has come, nil for every other. Ready, Desired and GPUs are of the tasks that
-	// run at a time.
+	// Array is the progress of a job with many tasks, nil for any other. Ready, Desired and GPUs are of the tasks that run at a time.
 	Array *Array `json:"array,omitempty"`
 	// GPUs is what all desired pods ask together, whole GPUs or slots of shared ones.
 	GPUs int64 `json:"gpus"`
@@ -50,18 +49,18 @@ type Job struct {
 	GPUTypes []string `json:"gpuTypes,omitempty"`
 	Pool     string   `json:"pool,omitempty"`
 	Priority string   `json:"priority,omitempty"`
-	// User is who submitted the job, as the API server knows them; "" if that was not noted.
+	// User is the user who submitted the job, as the API server knows them; "" if not recorded.
 	User string `json:"user,omitempty"`
-	// Nodes are those of the pods that hold their GPUs; once the job has finished, those it ran on.
+	// Nodes are the nodes of the pods that hold GPUs; once the job has finished, those that it ran on.
 	Nodes   []string  `json:"nodes,omitempty"`
 	Created time.Time `json:"created"`
-	// Started is when the first of its pods started on its node, of those that are there; nil if none has.
+	// Started is when the first of its existing pods started on its node; nil if none has.
 	Started  *time.Time `json:"started,omitempty"`
 	Finished *time.Time `json:"finished,omitempty"`
-	// Restarts is how often it was started again after a failure: containers in their pods, and pods in place of those that failed.
+	// Restarts is how often it was restarted after a failure: containers in their pods, and replacements of failed pods.
 	Restarts int32     `json:"restarts"`
 	Object   ObjectRef `json:"object"`
-	// Excess is what a quota of the namespace has too little of, so that pods of the job cannot be created.
+	// Excess is the exhausted quota of the namespace that prevents the creation of pods of the job.
 	Excess *quota.Excess `json:"-"`
 	// Refused is how many pods that keeps out.
 	Refused int32 `json:"-"`
@@ -129,7 +128,7 @@ func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation creationFailure)
 	out.Finished = finishTime(job)
 	if out.Array != nil {
 		alive = unended(out.Pods)
-		if out.Finished == nil { // one that has is remembered by what it asked
+		if out.Finished == nil { // a finished job keeps its original request
 			out.Desired = min(out.Array.AtOnce, out.Array.left())
 			out.Array.place(out.Desired, alive)
 		}
@@ -152,7 +151,7 @@ func fromBatchJob(job *batchv1.Job, pods []corev1.Pod, creation creationFailure)
 
 // replaced is how many pods of a Job were made in place of others that failed.
 func replaced(job *batchv1.Job, array *Array) int32 {
-	lost := int32(0) // the last pod of what has failed for good, which none has replaced
+	lost := int32(0) // the last pod of a final failure, which is not replaced
 	switch {
 	case array != nil:
 		lost = array.Failed
@@ -191,7 +190,7 @@ func fromDeployment(deployment *appsv1.Deployment, pods []corev1.Pod) Job {
 	return out
 }
 
-// fromPods is a job of which only pods are left, as while Kubernetes still cleans up after a deletion.
+// fromPods is a job of which only pods are left, while Kubernetes cleans up after a deletion.
 func fromPods(key jobKey, pods []corev1.Pod) Job {
 	template := corev1.PodTemplateSpec{ObjectMeta: pods[0].ObjectMeta, Spec: pods[0].Spec}
 	out := newJob(&pods[0].ObjectMeta, &template, pods)
@@ -283,9 +282,8 @@ type Failure struct {
 	ExitCode  int32
 }
 
-// FirstFailure returns the container that ended badly before all others: it is the one to look at. When one rank of
-// a job of several nodes fails, the others are killed, and their exit codes say nothing. Nor do those of pods that were
-// told to leave their places.
+// FirstFailure returns the container that failed first, which is the one to examine. When one rank of a job of several nodes fails, the others are
+// killed, and their exit codes are not informative. Neither are those of evicted pods.
 func (j Job) FirstFailure() (Failure, bool) {
 	var first Failure
 	var earliest ContainerState

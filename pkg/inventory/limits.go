@@ -11,7 +11,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Limits are what bounds the pods of a namespace beside gpuctl's own quota: what others have made with kubectl.
+// Limits are the bounds on the pods of a namespace other than gpuctl's own quota, created by others with kubectl.
 type Limits struct {
 	OtherQuotas []OtherQuota `json:"otherQuotas,omitempty"`
 	LimitRanges []LimitRange `json:"limitRanges,omitempty"`
@@ -28,17 +28,17 @@ type OtherQuota struct {
 // OtherQuotaBound is one bound, under Kubernetes' own name.
 type OtherQuotaBound struct {
 	QuotaResource
-	// Note says why the bound does nothing, "" where it does what it says.
+	// Note explains why the bound has no effect, "" if it has.
 	Note string `json:"note,omitempty"`
 }
 
-// LimitRange is what a LimitRange says of one resource of one kind of thing.
+// LimitRange is the limit of a LimitRange on one resource of one kind.
 type LimitRange struct {
 	Name string `json:"name"`
 	// Type is Container, Pod or PersistentVolumeClaim.
 	Type     string `json:"type"`
 	Resource string `json:"resource"`
-	// Min and Max bound what one may have; Default is the limit of one that names none, and DefaultRequest what it reserves.
+	// Min and Max bound a request; Default is the default limit, and DefaultRequest the default request.
 	Min            *resource.Quantity `json:"min,omitempty"`
 	Max            *resource.Quantity `json:"max,omitempty"`
 	Default        *resource.Quantity `json:"default,omitempty"`

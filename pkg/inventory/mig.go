@@ -18,7 +18,7 @@ type ProfileCount struct {
 	// Profile is NVIDIA's name of the size, such as 3g.40gb.
 	Profile string `json:"profile"`
 	// Allocatable is what nodes offer, Used what pods ask of them, and Free what new pods could get: 0 on nodes that take none, and
-	// without slices of cards that are not healthy.
+	// without slices of GPUs that are not healthy.
 	Allocatable int64 `json:"allocatable"`
 	Used        int64 `json:"used"`
 	Free        int64 `json:"free"`
@@ -84,7 +84,7 @@ func mostProfiles(most, node []ProfileCount) []ProfileCount {
 	return most
 }
 
-// ProfilesOf are the MIG slices that a pod asks for, sorted by profile; none where it asks for none.
+// ProfilesOf are the MIG slices that a pod requests, sorted by profile.
 func ProfilesOf(pod *corev1.Pod) []AskedProfile {
 	var out []AskedProfile
 	for name, amount := range amounts.Requests(pod) {

@@ -35,7 +35,7 @@ func sourceOf(source *corev1.EnvVarSource) string {
 	return "elsewhere"
 }
 
-// mounts are the paths of a container with what stands behind each, such as "/models from claim models, read only".
+// mounts are the paths of a container with their sources, such as "/models from claim models, read only".
 func mounts(pod *corev1.PodSpec, container *corev1.Container) []string {
 	var out []string
 	for _, mount := range container.VolumeMounts {

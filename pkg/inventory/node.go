@@ -19,19 +19,19 @@ import (
 type Node struct {
 	Name string `json:"name"`
 	Pool string `json:"pool"`
-	// GPUType is the model of the node's GPUs, "" when nothing says it.
+	// GPUType is the model of the node's GPUs, "" if unknown.
 	GPUType string `json:"gpuType,omitempty"`
 	GPUs    GPUs   `json:"gpus"`
 	// SharedGPUs counts the slots on shared GPUs; nil on a node that offers none.
 	SharedGPUs *GPUs `json:"sharedGPUs,omitempty"`
-	// Slots counts the parts in which a device plugin offers the node's GPUs under the name of whole ones; nil on a node whose GPUs
-	// are whole. GPUs then counts the GPUs that these are: used is each that could be, since nothing tells which parts are of one.
+	// Slots counts the parts in which a device plugin offers the node's GPUs under the name of whole ones; nil on a node whose GPUs are whole. GPUs
+	// then counts the GPUs behind them. Each that could be in use counts as used, since it is unknown which parts belong to one.
 	Slots *Slots `json:"gpuSlots,omitempty"`
-	// Broken are the GPUs that are given to nobody, as their agent found them.
+	// Broken are the GPUs that are not allocated, as their agent found them.
 	Broken []BrokenGPU `json:"brokenGPUs,omitempty"`
-	// Slices are the MIG slices that the node's agent tells of, and who has each.
+	// Slices are the MIG slices that the node's agent reports, with their holders.
 	Slices []gpu.Slice `json:"slices,omitempty"`
-	// MemoryPerGPU is a quantity such as 80Gi, of the largest if they differ, "" when nothing says it.
+	// MemoryPerGPU is a quantity such as 80Gi, of the largest if they differ, "" if unknown.
 	MemoryPerGPU string `json:"memoryPerGPU,omitempty"`
 	// ShareablePerGPU is how much of that shares can hold, as the driver keeps the rest; "" where GPUs are not shared.
 	ShareablePerGPU string `json:"shareablePerGPU,omitempty"`
@@ -40,7 +40,7 @@ type Node struct {
 	Ready           bool   `json:"ready"`
 	// Cordoned nodes take no new pods.
 	Cordoned bool `json:"cordoned"`
-	// States are what controllers make of the node, such as that it is suspect, and since when.
+	// States are the controllers' states of the node, such as suspect, and since when.
 	States []nodestate.State `json:"states,omitempty"`
 	// Violations are the constraints of its pool that the node breaks, where they are known.
 	Violations []nodestate.Violation `json:"-"`
@@ -54,7 +54,7 @@ type Node struct {
 	Labels     map[string]string      `json:"-"`
 	Conditions []corev1.NodeCondition `json:"-"`
 	Note       string                 `json:"-"`
-	// InvalidPods are the pods, as namespace/name, whose request for GPUs cannot be read and is not in Used.
+	// InvalidPods are the pods, as namespace/name, with an unreadable GPU request, which is not in Used.
 	InvalidPods []string `json:"invalidPods,omitempty"`
 }
 
@@ -85,7 +85,7 @@ func (n Node) Schedulable() bool {
 	return n.Ready && !n.Cordoned && !slices.ContainsFunc(n.States, nodestate.State.Closes)
 }
 
-// Is reports whether a controller makes that of the node.
+// Is reports whether the node has a state.
 func (n Node) Is(code nodestate.Code) bool {
 	return slices.ContainsFunc(n.States, func(state nodestate.State) bool { return state.Code == code })
 }
@@ -146,7 +146,7 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 		out.GPUs.Free, shared.Free = judged.FreeGPUs(), judged.FreeSlots()
 	}
 	out.GPUs.Unhealthy, out.Slices = judged.UnhealthyCards(), gpu.HeldSlices(node, pods)
-	if out.GPUs.Unhealthy > 0 || judged.InMIGMode() || len(out.Slices) > 0 { // of most nodes nothing is read twice
+	if out.GPUs.Unhealthy > 0 || judged.InMIGMode() || len(out.Slices) > 0 { // most nodes are not parsed twice
 		out.Broken = brokenOn(node)
 	}
 	out.countSlots(judged.Slot())
@@ -157,7 +157,7 @@ func buildNode(node *corev1.Node, pods []*corev1.Pod, topologies *gpu.Topologies
 	return out
 }
 
-// countSlots has GPUs count GPUs, where it counted parts of them.
+// countSlots corrects GPUs to count GPUs where it counted parts of them.
 func (n *Node) countSlots(slot gpu.Slot) {
 	if slot.IsWhole() {
 		return

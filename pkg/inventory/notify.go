@@ -9,19 +9,19 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Notify is which channel is told how a job goes, and what became of that.
+// Notify is the channel that is notified of a job's outcome, and the state of the notification.
 type Notify struct {
 	Channel string `json:"channel" doc:"The channel that is told"`
-	// On are the words of what it is told of, such as failed.
+	// On are the events to notify of, such as failed.
 	On []string `json:"on" doc:"Of what it is told: succeeded, failed, cancelled, evicted"`
-	// Told is of what it was told last, "" for nothing yet, and ToldAt when.
+	// Told is the last notified event, "" for none yet, and NotifiedAt its time.
 	Told   string    `json:"told,omitempty" doc:"Of what it was told last"`
 	ToldAt time.Time `json:"toldAt,omitzero" doc:"When it was told last"`
-	// NotTold is why it was not told the newest, or will not be.
+	// NotTold is why the newest notification failed, or will not be sent.
 	NotTold string `json:"notTold,omitempty" doc:"Why it was not told the newest, or will not be"`
 }
 
-// notifyOf reads what is noted on the object of a job; nil for one that tells nobody.
+// notifyOf reads the notification state from the object of a job; nil for a job without notifications.
 func notifyOf(object *metav1.ObjectMeta) *Notify {
 	if object == nil || object.Annotations[names.AnnotationNotify] == "" {
 		return nil

@@ -9,23 +9,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// Offer is what a pool has of one type of GPU, no matter who holds it now.
+// Offer is what a pool has of one type of GPU, regardless of current use.
 type Offer struct {
 	Pool string
-	// GPUType is "" for nodes without GPUs, or whose type nothing says.
+	// GPUType is "" for nodes without GPUs, or with GPUs of unknown type.
 	GPUType string
 	Nodes   int
-	// MostGPUs is the number of whole GPUs of its largest node, MostShared that of slots on shared ones.
+	// MostGPUs is the number of whole GPUs of its largest node, MaxShared that of slots on shared ones.
 	MostGPUs, MostShared int64
-	// MIG has the MIG slices of its nodes; Allocatable is that of the node which has most of a profile.
+	// MIG has the MIG slices of its nodes; Allocatable is that of the node with the most of a profile.
 	MIG []ProfileCount
-	// CardMemory is the memory of its largest card, zero where no label tells.
+	// CardMemory is the memory of its largest GPU, zero if no label gives it.
 	CardMemory resource.Quantity
-	// Shareable is the most that shares can hold of one of its cards, zero where none is shared or no label tells.
+	// Shareable is the most that shares can hold of one of its GPUs, zero if none is shared or no label gives it.
 	Shareable resource.Quantity
-	// Sizes is what each of its nodes has: whole GPUs, or slots of shared ones where there are more of them.
+	// Sizes is the size of each of its nodes: whole GPUs, or slots of shared ones if there are more of them.
 	Sizes []int64
-	// Lie says where each of its nodes lies, in the order of Sizes.
+	// Lie is the topology of each of its nodes, in the order of Sizes.
 	Lie []topology.Node
 }
 

@@ -33,8 +33,7 @@ type Pod struct {
 	Devices string `json:"devices,omitempty"`
 	// GPUs are these, each once, by index. Details of a job alone have them.
 	GPUs []gpu.Device `json:"-"`
-	// Slices are the MIG slices that were chosen for the pod, or that its node says it has got; see [Reader.Devices]. Details of a job
-	// alone have them.
+	// Slices are the MIG slices that were chosen for the pod, or that its node reports; see [Reader.FillDevices]. Only details of a job have them.
 	Slices     []gpu.Slice      `json:"slices,omitempty"`
 	Created    time.Time        `json:"created"`
 	Started    *time.Time       `json:"started,omitempty"`
@@ -47,7 +46,7 @@ type Pod struct {
 	disrupted bool
 }
 
-// Trouble says why something does not run: a CamelCase word for programs, and a sentence for people.
+// Trouble explains why something does not run: a CamelCase word for programs, and a sentence for people.
 type Trouble struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -94,7 +93,7 @@ func buildPod(pod *corev1.Pod) Pod {
 	return out
 }
 
-// Disrupted reports whether the pod has lost its place, and was not at fault: its Trouble says to whom.
+// Disrupted reports whether the pod was removed without being at fault. Its Trouble names the cause.
 func (p Pod) Disrupted() bool { return p.disrupted }
 
 // rankOf reads the completion index of an indexed Job's pod.
@@ -136,12 +135,12 @@ func judgePod(pod *corev1.Pod) (Status, Trouble) {
 // reasonQueued is the reason of a pod that the scheduler has not looked at.
 const reasonQueued = "Queued"
 
-// AwaitsScheduler reports whether what is told of a job is that the scheduler has found no place for a pod of it.
+// AwaitsScheduler reports whether a job's trouble is that the scheduler has found no node for one of its pods.
 func (j *Job) AwaitsScheduler() bool {
 	return j.Reason == reasonQueued || j.Reason == corev1.PodReasonUnschedulable
 }
 
-// startingReasons are the waiting reasons of a container on its way up. Any other means that it cannot start.
+// startingReasons are the waiting reasons of a container that is starting. Any other means that it cannot start.
 var startingReasons = []string{"", "ContainerCreating", "PodInitializing"}
 
 func judgeContainers(pod *corev1.Pod) (Status, Trouble) {
@@ -160,13 +159,12 @@ func judgeContainers(pod *corev1.Pod) (Status, Trouble) {
 	case pod.Status.Phase == corev1.PodRunning && ready.Reason != "":
 		return StatusStarting, Trouble{Reason: "NotReady", Message: ready.Message}
 	case pod.Status.Phase == corev1.PodRunning:
-		return StatusRunning, Trouble{} // nobody has judged its readiness yet
+		return StatusRunning, Trouble{} // its readiness has not been determined yet
 	}
 	return StatusStarting, Trouble{Reason: "ContainerCreating", Message: "the node is preparing the containers"}
 }
 
-// failure is why a pod that will not run again has failed: who took its place, else its own reason, such as Evicted, else a
-// container's.
+// failure explains why a pod that will not run again has failed: a disruption first, then its own reason, such as Evicted, then a container's.
 func failure(pod *corev1.Pod) Trouble {
 	if by := disruption(pod); by.Reason != "" {
 		return by

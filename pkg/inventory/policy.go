@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// DefaultWorkdirLimit is the most that a folder may have, compressed, which is sent with a job. All of them are in etcd, and in
-	// the memory of whoever watches ConfigMaps: see docs/operations.md.
+	// DefaultWorkdirLimit is the maximum compressed size of a folder that is sent with a job. All of them are in etcd, and in the memory of every
+	// client that watches ConfigMaps: see docs/operations.md.
 	DefaultWorkdirLimit = 2 << 20
 	// MaxWorkdirLimit is the most that administrators can allow.
 	MaxWorkdirLimit = 50 << 20
 )
 
-// policy reads what administrators allow: one request. It is nil where nothing is kept, or nothing for this user to read; the
-// policies in the cluster, if there are any, then decide alone.
+// policy reads the administrators' settings with one request. It is nil if there are none, or none that this user may read. Then only the admission
+// policies in the cluster, if any, decide.
 func (r *Reader) policy(ctx context.Context) (*corev1.ConfigMap, error) {
 	policy, err := r.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PolicyConfigMap, metav1.GetOptions{})
 	switch {
@@ -34,7 +34,7 @@ func (r *Reader) policy(ctx context.Context) (*corev1.ConfigMap, error) {
 	return policy, nil
 }
 
-// HostPaths reads which paths of nodes the administrator lets jobs mount: one request. It is nil where nobody tells.
+// HostPaths reads which paths of nodes the administrator lets jobs mount, with one request. It is nil if unknown.
 func (r *Reader) HostPaths(ctx context.Context) ([]string, error) {
 	policy, err := r.policy(ctx)
 	if policy == nil || err != nil {
@@ -49,7 +49,7 @@ func (r *Reader) HostPaths(ctx context.Context) ([]string, error) {
 	return allowed, nil
 }
 
-// Policy reads what administrators allow, as they have written it: one request. It is nil where nobody tells.
+// Policy reads the administrators' settings as they are written, with one request. It is nil if unknown.
 func (r *Reader) Policy(ctx context.Context) (map[string]string, error) {
 	policy, err := r.policy(ctx)
 	if policy == nil || err != nil {
@@ -67,7 +67,7 @@ func (r *Reader) WorkdirLimit(ctx context.Context) (int64, error) {
 	return workdirLimit(policy.Data[names.PolicyWorkdirLimit])
 }
 
-// workdirLimit reads a limit as administrators write it; nothing is the default.
+// workdirLimit reads a limit as administrators write it; empty is the default.
 func workdirLimit(text string) (int64, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return DefaultWorkdirLimit, nil

@@ -10,14 +10,13 @@ import (
 // Pool is a set of nodes, and the sum of their GPUs.
 type Pool struct {
 	Name string `json:"name"`
-	// Description is that of its GPUPool, else the one that its nodes carry: the least of several, so that it does not change
-	// from list to list.
+	// Description is that of its GPUPool, else that of its nodes: the alphabetically first of several, so that it is stable.
 	Description string `json:"description,omitempty"`
 	GPUs        GPUs   `json:"gpus"`
 	SharedGPUs  *GPUs  `json:"sharedGPUs,omitempty"`
 	// MIG counts the MIG slices of its nodes, by profile.
 	MIG []ProfileCount `json:"mig,omitempty"`
-	// CPU and Memory are those of its nodes, and what pods ask of them.
+	// CPU and Memory are those of its nodes, and the requests of pods.
 	CPU    Capacity `json:"cpu"`
 	Memory Capacity `json:"memory"`
 	// Nodes are the names of the pool's nodes.
@@ -26,15 +25,15 @@ type Pool struct {
 	ReadyNodes int `json:"readyNodes"`
 	// Types has one entry for each GPU type of the pool, sorted by name.
 	Types []TypeSummary `json:"types"`
-	// Declared is what its GPUPool says; nil where there is none, or none to see.
+	// Declared is the content of its GPUPool; nil if there is none, or none that the user may see.
 	Declared *Declared `json:"gpuPool,omitempty"`
 }
 
-// Declared is what a GPUPool says: what its nodes must be like, and how the pool is.
+// Declared is the content of a GPUPool: the requirements on its nodes, and the state of the pool.
 type Declared struct {
 	Spec   names.GPUPoolSpec   `json:"spec"`
 	Status names.GPUPoolStatus `json:"status"`
-	// Generation is that of the spec: a status that has observed an earlier one is not of this spec yet.
+	// Generation is that of the spec: a status that has observed an earlier one is stale.
 	Generation int64 `json:"generation"`
 }
 
@@ -43,7 +42,7 @@ func (d *Declared) Stale() bool { return d.Status.ObservedGeneration < d.Generat
 
 // TypeSummary is the part of a pool that has one type of GPU.
 type TypeSummary struct {
-	// GPUType is "" for GPUs whose type nothing says.
+	// GPUType is "" for GPUs of unknown type.
 	GPUType string `json:"gpuType"`
 	Nodes   int    `json:"nodes"`
 	GPUs    GPUs   `json:"gpus"`
@@ -93,7 +92,7 @@ func buildPools(nodes []Node, declared []names.GPUPool) []Pool {
 	return out
 }
 
-// describe has the description of the GPUPool go before that of the nodes.
+// describe gives the description of the GPUPool precedence over that of the nodes.
 func (p *Pool) describe() {
 	if p.Declared != nil && p.Declared.Spec.Description != "" {
 		p.Description = p.Declared.Spec.Description

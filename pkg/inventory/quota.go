@@ -12,7 +12,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Quota is what gpuctl bounds one namespace by.
+// Quota is gpuctl's quota for one namespace.
 type Quota struct {
 	// Name is that of the quota document, which may bound several namespaces.
 	Name        string `json:"name"`
@@ -72,7 +72,7 @@ type Namespace struct {
 	Name string `json:"name"`
 	// Status is Active or Terminating.
 	Status string `json:"status"`
-	// Managed says whether gpuctl made the namespace, and may delete it.
+	// Managed is true if gpuctl created the namespace, and may delete it.
 	Managed bool              `json:"managed"`
 	Created time.Time         `json:"created"`
 	Labels  map[string]string `json:"labels,omitempty"`

@@ -19,7 +19,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Reader reads what its answers are built from, and no more. The number of requests of each method is constant.
+// Reader reads what its answers are built from, and nothing else. The number of requests of each method is constant.
 type Reader struct {
 	client kubernetes.Interface
 	lost   func(error)
@@ -30,12 +30,12 @@ func NewReader(client kubernetes.Interface) *Reader {
 	return &Reader{client: client, lost: func(error) {}}
 }
 
-// Telling is a Reader whose watches tell lost, too, why what they told last may be old, maybe again and again, and nil after
-// they have told what is so now. Meanwhile they tell nothing else.
+// Telling returns a Reader whose watches also call lost: with the reason why the last value may be stale, possibly again and again, and with nil
+// after they have delivered a current value. Until then they deliver nothing else.
 func (r *Reader) Telling(lost func(error)) *Reader { return &Reader{client: r.client, lost: lost} }
 
-// watch calls changed with what is wanted, while all of it can be followed. It ends with a [snapshot.LostError] when that is
-// refused for good.
+// watch calls changed with the results of the queries, while all of them can be watched. It ends with a [snapshot.LostError] when one is refused for
+// good.
 func (r *Reader) watch(ctx context.Context, changed func(*snapshot.Snapshot), wants ...snapshot.Want) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -61,7 +61,7 @@ func (r *Reader) watch(ctx context.Context, changed func(*snapshot.Snapshot), wa
 	return err
 }
 
-// fleet is what nodes and pools are built from, from the API server's memory or as they are at this moment.
+// fleet returns the queries for nodes and pools, from the API server's cache or in their current state.
 func fleet(cached bool) []snapshot.Want {
 	return []snapshot.Want{
 		snapshot.Nodes(snapshot.Scope{Cached: cached}), snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: cached}),
@@ -72,7 +72,7 @@ func fleet(cached bool) []snapshot.Want {
 // Fleet reads the nodes and pools: three requests.
 func (r *Reader) Fleet(ctx context.Context) (Cluster, error) { return r.fleet(ctx, true) }
 
-// FleetNow is Fleet with what was written a moment ago, for those who find something missing.
+// FleetNow is Fleet including the most recent writes, for callers that miss something.
 func (r *Reader) FleetNow(ctx context.Context) (Cluster, error) { return r.fleet(ctx, false) }
 
 func (r *Reader) fleet(ctx context.Context, cached bool) (Cluster, error) {
@@ -124,7 +124,7 @@ func (r *Reader) NodePods(ctx context.Context, node string) ([]NodePod, error) {
 	return buildNodePods(read.Pods), nil
 }
 
-// Leader reads who leads the scheduler, at a time: two requests. It is nil for a user who may not read the lease.
+// Leader reads the scheduler's leader, at a time, with two requests. It is nil for a user who may not read the lease.
 func (r *Reader) Leader(ctx context.Context, now time.Time) (*snapshot.Leader, error) {
 	read, err := snapshot.Read(ctx, r.client, snapshot.Lease().IfAllowed(), snapshot.Clock(now))
 	if err != nil {
@@ -146,8 +146,7 @@ func (r *Reader) SharedPools(ctx context.Context) (map[string]bool, error) {
 	return pools, nil
 }
 
-// AliasedTypes reads which of types are those of nodes without [names.LabelGPUType], which only an alias of it tells:
-// one request for each alias.
+// AliasedTypes reads which of types exist only on nodes without [names.LabelGPUType], by an alias of it, with one request for each alias.
 func (r *Reader) AliasedTypes(ctx context.Context, types []string) (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, alias := range names.GPUTypeLabels[1:] {
@@ -165,7 +164,7 @@ func (r *Reader) AliasedTypes(ctx context.Context, types []string) (map[string]b
 	return found, nil
 }
 
-// Presets reads the presets of jobs as they are written, by name: one request. There are none where nobody has written any.
+// Presets reads the presets of jobs as they are written, by name, with one request. It is empty if there are none.
 func (r *Reader) Presets(ctx context.Context) (map[string]string, error) {
 	list, err := r.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, names.PresetConfigMap, metav1.GetOptions{})
 	switch {
@@ -187,8 +186,7 @@ func (r *Reader) Quotas(ctx context.Context, namespace string) ([]Quota, error) 
 	return buildQuotas(read.Quotas), nil
 }
 
-// Bounds reads all quotas of a namespace, no matter who made them, as they bound pods: one request. It is nil for a user who may
-// not read them.
+// Bounds reads all quotas of a namespace that limit pods, regardless of their creator, with one request. It is nil for a user who may not read them.
 func (r *Reader) Bounds(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
 	read, err := snapshot.Read(ctx, r.client, snapshot.Quotas(snapshot.Scope{Namespace: namespace}).IfAllowed())
 	if err != nil {
@@ -197,8 +195,8 @@ func (r *Reader) Bounds(ctx context.Context, namespace string) ([]corev1.Resourc
 	return read.Quotas, nil
 }
 
-// GPUDefaults reads which GPUs the pods of a namespace get that do not name them: one request. There are none for a user who may
-// not read limit ranges.
+// GPUDefaults reads the default GPUs of pods of a namespace that request none, with one request. It is empty for a user who may not read limit
+// ranges.
 func (r *Reader) GPUDefaults(ctx context.Context, namespace string) ([]quota.Default, error) {
 	read, err := snapshot.Read(ctx, r.client, snapshot.LimitRanges(snapshot.Scope{Namespace: namespace}).IfAllowed())
 	if err != nil {
@@ -207,7 +205,7 @@ func (r *Reader) GPUDefaults(ctx context.Context, namespace string) ([]quota.Def
 	return quota.GPUDefaults(read.LimitRanges), nil
 }
 
-// Limits reads what bounds the pods of a namespace beside gpuctl's quota, as far as the user may read it: two requests.
+// Limits reads the bounds on the pods of a namespace other than gpuctl's quota, as far as the user may read them: two requests.
 func (r *Reader) Limits(ctx context.Context, namespace string) (Limits, error) {
 	scope := snapshot.Scope{Namespace: namespace}
 	read, err := snapshot.Read(ctx, r.client, snapshot.Quotas(scope).IfAllowed(), snapshot.LimitRanges(scope).IfAllowed())
@@ -236,9 +234,8 @@ type State struct {
 	Quotas     []Quota
 }
 
-// Mirror calls changed with the cluster as it is and then after every burst of changes, until ctx ends; changed is
-// never called twice at a time. Beside the watches it makes no requests. What cannot be followed gets old, and is logged; the
-// rest goes on.
+// Mirror calls changed with the current cluster and then after every burst of changes, until ctx ends. It never calls changed concurrently. It makes
+// no requests beside the watches. Watches that fail leave stale data, which is logged; the others continue.
 func (r *Reader) Mirror(ctx context.Context, changed func(State)) error {
 	jobs, logged := JobQuery{}.scope(), ""
 	return snapshot.Watch(ctx, r.client, func(now *snapshot.Snapshot, lost error) {
@@ -258,7 +255,7 @@ func (r *Reader) Mirror(ctx context.Context, changed func(State)) error {
 		refusals(""), snapshot.Namespaces(), snapshot.Quotas(snapshot.Scope{}), snapshot.GPUPools())
 }
 
-// NotFoundError says that there is no such job.
+// NotFoundError reports that there is no such job.
 type NotFoundError struct {
 	Namespace, Name string
 	// Kind is the kind that was asked for, "" for any.
@@ -269,7 +266,7 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *NotFoundError) Says() phrase.Text {
 	kind := phrase.Of("job")
 	if e.Kind != "" {
@@ -282,7 +279,7 @@ func (e *NotFoundError) Says() phrase.Text {
 	return text
 }
 
-// AmbiguousError says that several jobs have one name. They differ in kind, and gpuctl has not made them all.
+// AmbiguousError reports that several jobs have one name. They differ in kind, and gpuctl did not create all of them.
 type AmbiguousError struct {
 	Namespace, Name string
 	Kinds           []string
@@ -290,7 +287,7 @@ type AmbiguousError struct {
 
 func (e *AmbiguousError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *AmbiguousError) Says() phrase.Text {
 	return phrase.Of("%s has several jobs named %q: %s", e.Namespace, e.Name, strings.Join(e.Kinds, ", "))
 }

@@ -7,7 +7,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// JobQuery says which jobs to read. The zero value reads all jobs of all namespaces.
+// JobQuery selects the jobs to read. The zero value reads all jobs of all namespaces.
 type JobQuery struct {
 	// Namespace is one namespace, or "" for all.
 	Namespace string
@@ -63,8 +63,8 @@ func (q JobQuery) Only(jobs []Job) (Job, error) {
 	return Job{}, &AmbiguousError{Namespace: q.Namespace, Name: q.Name, Kinds: kinds}
 }
 
-// Jobs reads jobs and their pods: three requests, and two more when a job has fewer pods than it should have: what may
-// keep them from being created. It reads what is committed, so that a job is listed as soon as its creation has returned.
+// Jobs reads jobs and their pods with three requests, and with two more when a job lacks pods, to find out why. It reads committed data, so that a
+// job is listed as soon as its creation has returned.
 func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 	read, err := snapshot.Read(ctx, r.client, query.wants()...)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Reader) Jobs(ctx context.Context, query JobQuery) ([]Job, error) {
 	return Build(read).Jobs, nil
 }
 
-// anyShort reports whether some job waits for pods that do not exist: one that has ended stands for none.
+// anyShort reports whether some job waits for pods that do not exist. An ended job waits for none.
 func anyShort(jobs []Job) bool {
 	_, short := find(jobs, func(j Job) bool {
 		return j.Reason != ReasonWaitsForJobs && (j.Status == StatusPending || j.Status == StatusDegraded) && len(j.Pods) < int(j.Desired) || j.lacking() > 0
@@ -90,8 +90,8 @@ func anyShort(jobs []Job) bool {
 	return short
 }
 
-// WatchJobs calls changed with all jobs of the query, first as they are read, then as the watch has them and after every
-// change, until ctx ends. It reads before it watches, so that what is wrong with the cluster or the query is an error at once.
+// WatchJobs calls changed with all jobs of the query, first as they are read, then as the watch has them and after every change, until ctx ends. It
+// reads before it watches, so that a problem with the cluster or the query is an error at once.
 func (r *Reader) WatchJobs(ctx context.Context, query JobQuery, changed func([]Job)) error {
 	jobs, err := r.Jobs(ctx, query)
 	if err != nil {

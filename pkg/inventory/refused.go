@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
-// quotasOf are the quotas by their namespace; nil where they were not read, and nothing is concluded from them.
+// quotasOf are the quotas by namespace; nil if they were not read, and then nothing follows from them.
 type quotasOf map[string][]corev1.ResourceQuota
 
 func newQuotasOf(quotas []corev1.ResourceQuota) quotasOf {
@@ -24,8 +24,7 @@ func newQuotasOf(quotas []corev1.ResourceQuota) quotasOf {
 	return out
 }
 
-// judgeBatchJob notes what quotas have too little of, for a job that lacks pods: all of them start together, but for an
-// array.
+// judgeBatchJob records the exhausted quotas for a job that lacks pods. All of them start together, except those of an array.
 func (q quotasOf) judgeBatchJob(out *Job, job *batchv1.Job) {
 	lacking := out.lacking()
 	if q == nil || lacking == 0 {
@@ -39,19 +38,19 @@ func (q quotasOf) judgeBatchJob(out *Job, job *batchv1.Job) {
 		return
 	}
 	over := quota.Never(quota.Over(q[job.Namespace], pod, int64(out.Desired)))
-	// Each pod that leaves is counted until it has ended, and only then comes the next, in its place.
+	// Each terminating pod counts until it has ended, and only then is the next one created in its place.
 	if lacking -= out.leaving(); len(over) == 0 && lacking > 0 {
 		over = quota.Over(q[job.Namespace], pod, lacking)
 	}
 	out.refuse(over)
 }
 
-// leaving is how many pods were told to end, and have not.
+// leaving is the number of terminating pods.
 func (j *Job) leaving() int64 {
 	return int64(count32(j.Pods, func(p Pod) bool { return p.status == StatusTerminating }))
 }
 
-// judgeDeployment notes what quotas have too little of for the next pod.
+// judgeDeployment records the exhausted quotas for the next pod.
 func (q quotasOf) judgeDeployment(out *Job, deployment *appsv1.Deployment) {
 	if q == nil || out.lacking() == 0 {
 		return
@@ -71,14 +70,13 @@ func (j *Job) lacking() int64 {
 	return int64(max(0, j.Desired-there))
 }
 
-// refuse says of which quota's resource there is too little now. What an event said of a quota that lets the pods in by
-// now is over.
+// refuse records which quota is currently exhausted. It clears an event about a quota that would admit the pods now.
 func (j *Job) refuse(over []quota.Excess) {
 	switch {
 	case len(over) > 0:
 		j.Excess, j.Refused = &over[0], int32(j.lacking())
 		if j.QuotaBehind != "" {
-			return // what it waits for is that job
+			return // it waits for that job
 		}
 		j.Trouble = Trouble{Reason: quota.Reason, Message: over[0].String()}
 	case strings.Contains(j.Message, exceededQuota):
@@ -86,7 +84,7 @@ func (j *Job) refuse(over []quota.Excess) {
 	}
 }
 
-// exceededQuota is what the API server says of pods that a quota does not let in.
+// exceededQuota is the API server's text about pods that a quota rejects.
 const exceededQuota = "exceeded quota"
 
 func podOf(template *corev1.PodTemplateSpec) *corev1.Pod {

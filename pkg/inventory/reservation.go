@@ -15,22 +15,22 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Reservation is a GPUReservation, and who is in its way. JSON keys are a contract.
+// Reservation is a GPUReservation, and the pods in its way. JSON keys are a contract.
 type Reservation struct {
 	Name  string                 `json:"name"`
 	Phase names.ReservationPhase `json:"phase" enum:"Upcoming,Active,Over"`
-	// Pool is that of which all nodes are kept, "" where Nodes names them.
+	// Pool is the pool of which all nodes are reserved, "" if Nodes names them.
 	Pool  string    `json:"pool,omitempty"`
 	Nodes []string  `json:"nodes,omitempty"`
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
-	// Namespaces are those whose pods may be there. None is a maintenance window.
+	// Namespaces are those whose pods may run there. An empty list is a maintenance window.
 	Namespaces []string `json:"namespaces,omitempty"`
 	Reason     string   `json:"reason,omitempty"`
 	Evict      bool     `json:"evict,omitempty"`
-	// InTheWay is how many pods are on its nodes that may not be there meanwhile, and could be; nil where nobody knows.
+	// InTheWay is the number of pods on its nodes that may not run there during the reservation, and could; nil if unknown.
 	InTheWay *int `json:"inTheWay,omitempty"`
-	// Pods are those, for who may see the pods of all namespaces.
+	// Pods are those pods, for users who may see the pods of all namespaces.
 	Pods    []PodInTheWay `json:"pods,omitempty"`
 	Created time.Time     `json:"created"`
 }
@@ -41,22 +41,22 @@ type PodInTheWay struct {
 	Name      string `json:"name"`
 	Job       string `json:"job,omitempty"`
 	Node      string `json:"node"`
-	// Gone is when it is gone at the latest; nil for one without a limit.
+	// Gone is the latest time at which it ends; nil without a limit.
 	Gone *time.Time `json:"gone,omitempty"`
 }
 
-// NoReservationsError says that a cluster knows no GPUReservations.
+// NoReservationsError reports that a cluster has no GPUReservations.
 type NoReservationsError struct{}
 
 func (e *NoReservationsError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (*NoReservationsError) Says() phrase.Text {
 	return phrase.Of("this cluster knows no GPUReservations: have the administrators apply manifests/crds")
 }
 
-// Reservations reads all reservations in the order in which they begin, and who is in their way, as far as the user may see it: four
-// requests. It returns a [NoReservationsError] where there can be none.
+// Reservations reads all reservations in the order of their start, and the pods in their way, as far as the user may see them, with four requests. It
+// returns a [NoReservationsError] if the cluster has no such resource.
 func (r *Reader) Reservations(ctx context.Context, now time.Time) ([]Reservation, error) {
 	read, err := snapshot.Read(ctx, r.client, snapshot.GPUReservations(), snapshot.Clock(now),
 		snapshot.Nodes(snapshot.Scope{Cached: true}).IfAllowed(), snapshot.Pods(snapshot.Scope{Fields: snapshot.Holding, Cached: true}).IfAllowed())
@@ -69,7 +69,7 @@ func (r *Reader) Reservations(ctx context.Context, now time.Time) ([]Reservation
 	return BuildReservations(read), nil
 }
 
-// BuildReservations is what a snapshot says of reservations, in the order in which they begin.
+// BuildReservations returns the reservations of a snapshot, in the order of their start.
 func BuildReservations(s *snapshot.Snapshot) []Reservation {
 	on := map[string][]*corev1.Pod{}
 	for i := range s.Pods {

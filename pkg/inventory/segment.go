@@ -15,11 +15,11 @@ type Segment struct {
 	// First and Last are the ranks of its members.
 	First int `json:"first"`
 	Last  int `json:"last"`
-	// Domains are those that its pods are in: one, where it is kept together, and none before it has places.
+	// Domains are the domains of its pods: one if it is kept together, and none before it has places.
 	Domains []string `json:"domains,omitempty"`
 }
 
-// Segments fills in where the segments of a job lie that have so many members each, where the user may read nodes.
+// Segments fills in the domains of the segments of a job, each with that many members, if the user may read nodes.
 func (r *Reader) Segments(ctx context.Context, job *JobDetail, size int, level string) error {
 	var nodes []string
 	for i := range job.Pods {
@@ -40,8 +40,8 @@ func (r *Reader) Segments(ctx context.Context, job *JobDetail, size int, level s
 	return nil
 }
 
-// Divide fills in where the segments of a job lie that have so many members each, by the nodes that are known. Where it is on some, and none
-// is known, nothing is told.
+// Divide fills in the domains of the segments of a job, each with that many members, by the known nodes. If the job is on nodes and none is known, it
+// fills in nothing.
 func (d *JobDetail) Divide(size int, level string, nodes []corev1.Node) {
 	if size < 1 || len(nodes) == 0 && slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Node != "" && !p.ended() }) {
 		return

@@ -16,7 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// SpotPool is what keeps machines of a cloud as nodes of a pool. JSON keys are a contract.
+// SpotPool maintains machines of a cloud as nodes of a pool. JSON keys are a contract.
 type SpotPool struct {
 	Name     string `json:"name"`
 	Pool     string `json:"pool"`
@@ -28,26 +28,26 @@ type SpotPool struct {
 	// Minimum and Maximum are how many machines there always are, and may be.
 	Minimum int32 `json:"minimum"`
 	Maximum int32 `json:"maximum"`
-	// Wanted is how many machines gpu-controller keeps or buys now, Running how many of them are ready nodes, and Starting how many
-	// are being bought or boot. Interrupted are those that the cloud takes back, and Leaving all others that are to go.
+	// Wanted is how many machines gpu-controller currently keeps or buys, Running how many of them are ready nodes, and Starting how many are being
+	// bought or boot. Interrupted are those that the cloud takes back, and Leaving all others that are being removed.
 	Wanted      int32 `json:"wanted"`
 	Running     int32 `json:"running"`
 	Starting    int32 `json:"starting"`
 	Interrupted int32 `json:"interrupted"`
 	Leaving     int32 `json:"leaving"`
 	// MaxPrice is the most that an hour of a machine may cost that is bought now, in the money of the account, "" for the cloud's
-	// own price, which is also that of OnDemand machines; and MostPerHour that of all machines together which may be there.
+	// own price, which is also that of OnDemand machines; and MaxPerHour that of all machines together which may be there.
 	MaxPrice    string `json:"maxPrice,omitempty"`
 	MostPerHour string `json:"mostPerHour,omitempty"`
-	// Trouble is what keeps machines from coming, "" for nothing.
+	// Trouble is what keeps machines from joining, "" for nothing.
 	Trouble string `json:"trouble,omitempty"`
-	// Stale says that gpu-controller has not come to this version of its spec yet, and Deleted that it is to go.
+	// Stale is true if gpu-controller has not processed this version of its spec yet, and Deleted if it is being deleted.
 	Stale      bool            `json:"stale,omitempty"`
 	Deleted    bool            `json:"deleted,omitempty"`
 	Created    time.Time       `json:"created"`
 	Conditions []SpotCondition `json:"conditions"`
 	Machines   []Machine       `json:"machines"`
-	// Offers are the types and zones that were not to be had.
+	// Offers are the types and zones that were not available.
 	Offers []FailedOffer `json:"offers,omitempty"`
 }
 
@@ -60,7 +60,7 @@ type SpotCondition struct {
 	Since   time.Time `json:"since"`
 }
 
-// FailedOffer is a type in a zone that was not to be had. JSON keys are a contract.
+// FailedOffer is a type in a zone that was not available. JSON keys are a contract.
 type FailedOffer struct {
 	InstanceType string    `json:"instanceType"`
 	Zone         string    `json:"zone"`
@@ -84,17 +84,17 @@ type Machine struct {
 	// Joined is when its node was ready first, IdleSince since when no job runs there.
 	Joined    *time.Time `json:"joined,omitempty"`
 	IdleSince *time.Time `json:"idleSince,omitempty"`
-	// Leaving is why it is to go, and End when the cloud takes it, where it has said so.
+	// Leaving is why it is being removed, and End when the cloud takes it, if announced.
 	Leaving string     `json:"leaving,omitempty"`
 	End     *time.Time `json:"end,omitempty"`
 }
 
-// NoSpotPoolsError says that a cluster knows no SpotPools.
+// NoSpotPoolsError reports that a cluster has no SpotPools.
 type NoSpotPoolsError struct{}
 
 func (e *NoSpotPoolsError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (*NoSpotPoolsError) Says() phrase.Text {
 	return phrase.Of("this cluster knows no SpotPools: have the administrators apply manifests/crds and manifests/spot")
 }
@@ -161,7 +161,7 @@ func spotPoolOf(p *names.SpotPool) SpotPool {
 	return out
 }
 
-// maxPriceOf is what bounds the price of machines. No cloud is told of it for OnDemand ones.
+// maxPriceOf is the limit on the price of machines. It is not sent to the cloud for OnDemand ones.
 func maxPriceOf(t *names.MachineTemplate) string {
 	if t.ChargeType == names.ChargeOnDemand {
 		return ""
@@ -169,7 +169,7 @@ func maxPriceOf(t *names.MachineTemplate) string {
 	return t.MaxPrice
 }
 
-// mayCost says whether a machine may be paid for: one whose order was not answered may run already.
+// mayCost reports whether a machine may be charged for: one whose order was not answered may already run.
 func mayCost(m *names.SpotMachine) bool {
 	return (m.Instance != "" || m.Asked != nil) && m.State != names.MachineGone
 }
@@ -193,7 +193,7 @@ func utc(t *metav1.Time) *time.Time {
 	return &at
 }
 
-// product is a price, as people write it, so many times; "" for none.
+// product is a decimal price times a count; "" for none.
 func product(price string, count int) string {
 	one, ok := new(big.Rat).SetString(price)
 	if !ok {
@@ -202,8 +202,8 @@ func product(price string, count int) string {
 	return one.Mul(one, big.NewRat(int64(count), 1)).FloatString(2)
 }
 
-// troubleOf is what keeps machines from coming: the cloud does not answer, they do not join, or it has none. Where all is well, too
-// few of them is no more than that they have not come yet.
+// troubleOf is what keeps machines from joining: the cloud does not answer, they do not join, or it has none. Without such a condition, missing
+// machines have just not arrived yet.
 func troubleOf(conditions []metav1.Condition) string {
 	for _, kind := range []string{names.ConditionCloudAnswers, names.ConditionMachinesJoin, names.ConditionCapacityAvailable} {
 		if condition := meta.FindStatusCondition(conditions, kind); condition != nil && condition.Status == metav1.ConditionFalse {

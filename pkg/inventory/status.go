@@ -26,11 +26,11 @@ const (
 	StatusPending Status = "Pending"
 	// StatusStarting has its nodes; images, volumes or the readiness probe are on their way.
 	StatusStarting Status = "Starting"
-	// StatusRunning runs with every pod it wants; an array also while tasks of it wait for room.
+	// StatusRunning runs with every desired pod; an array also while some of its tasks wait for room.
 	StatusRunning Status = "Running"
-	// StatusDegraded runs, but not with every pod it wants; of an array something is wrong with those that do not run.
+	// StatusDegraded runs, but not with every desired pod. In an array something is wrong with the tasks that do not run.
 	StatusDegraded Status = "Degraded"
-	// StatusFailing has containers that crash or cannot start, or whose node does not answer; Kubernetes keeps trying.
+	// StatusFailing has containers that crash or cannot start, or whose node does not respond; Kubernetes keeps trying.
 	StatusFailing Status = "Failing"
 	// StatusSuspended was paused and holds no GPUs.
 	StatusSuspended Status = "Suspended"
@@ -57,10 +57,10 @@ func isCancelled(top metav1.Object) bool {
 	return top.GetAnnotations()[names.AnnotationCancelledAt] != ""
 }
 
-// ReasonIncomplete is the reason of a job that lacks objects because its creation was cut short, or goes on.
+// ReasonIncomplete is the reason of a job that lacks objects because its creation was interrupted, or is still in progress.
 const ReasonIncomplete = "Incomplete"
 
-// judgeWhole corrects the judgement of a job whose objects are not all there, unless it waits for nothing any more.
+// judgeWhole corrects the status of a job whose objects do not all exist, unless it is final.
 func (j *Job) judgeWhole(top metav1.Object) {
 	if top.GetAnnotations()[names.AnnotationIncomplete] == "" {
 		return
@@ -107,7 +107,7 @@ func judgeBatchJob(job *batchv1.Job, pods []Pod, desired int32, creation Trouble
 	return status, trouble
 }
 
-// judgeRuns decides the status of a Job from its pods, which of an array run without each other.
+// judgeRuns decides the status of a Job from its pods. The pods of an array run independently.
 func judgeRuns(job *batchv1.Job, pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
 	if quota.IsArray(job) {
 		return judgeTasks(pods, desired, creation)
@@ -115,7 +115,7 @@ func judgeRuns(job *batchv1.Job, pods []Pod, desired int32, creation Trouble) (S
 	return judgePods(pods, desired, creation)
 }
 
-// judgeSuspended tells a job that starts after others from one that was paused.
+// judgeSuspended distinguishes a job that starts after others from one that was paused.
 func judgeSuspended(job *batchv1.Job) (Status, Trouble) {
 	if waits, ok := waitsForJobs(job); ok {
 		return StatusPending, waits
@@ -126,7 +126,7 @@ func judgeSuspended(job *batchv1.Job) (Status, Trouble) {
 	return StatusSuspended, paused(job)
 }
 
-// quotaBehind is the job that a suspended gang comes after for a quota of its namespace, "" for one that a user has paused and for every other.
+// quotaBehind is the job that a suspended gang comes after for a quota of its namespace, "" for a gang that a user has paused and for any other job.
 func quotaBehind(job *batchv1.Job) string {
 	if !ptr.Deref(job.Spec.Suspend, false) || job.Annotations[names.AnnotationPausedAt] != "" {
 		return ""
@@ -134,7 +134,7 @@ func quotaBehind(job *batchv1.Job) string {
 	return job.Annotations[names.AnnotationQuotaBehind]
 }
 
-// paused is the trouble of a job that was paused, by a user or for a reason that is told.
+// paused is the trouble of a job that was paused, by a user or for a recorded reason.
 func paused(top metav1.Object) Trouble {
 	if why := top.GetAnnotations()[names.AnnotationPausedBecause]; why != "" {
 		return Trouble{Reason: "Suspended", Message: why + "; gpuctl resume lets it run again"}
@@ -142,8 +142,7 @@ func paused(top metav1.Object) Trouble {
 	return Trouble{Reason: "Suspended", Message: "the job is paused and holds no GPUs"}
 }
 
-// jobFailure adds the last pod's end to the condition: "Job has reached the specified backoff limit" tells nobody
-// what to mend.
+// jobFailure adds the last pod's end to the condition, because "Job has reached the specified backoff limit" does not show what to fix.
 func jobFailure(condition batchv1.JobCondition, pods []Pod) Trouble {
 	out := Trouble{Reason: condition.Reason, Message: condition.Message}
 	failed := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status != StatusFailed || p.disrupted })
@@ -195,8 +194,8 @@ func isUp(p Pod) bool { return p.status == StatusRunning || p.status == StatusSu
 
 func anyUp(pods []Pod) bool { return slices.ContainsFunc(pods, isUp) }
 
-// judgeMissing is the status that the pods of a job mean which do not run, and StatusRunning where none is missing. A failed
-// pod is history: its controller makes another one.
+// judgeMissing is the status that follows from the job's pods that do not run, and StatusRunning if none is missing. A failed pod is history: its
+// controller creates another one.
 func judgeMissing(pods []Pod, desired int32, creation Trouble) (Status, Trouble) {
 	goes := func(p Pod) bool { return p.status == StatusFailed || p.status == StatusTerminating }
 	alive := slices.DeleteFunc(slices.Clone(pods), goes)
@@ -243,7 +242,7 @@ func worst(pods []Pod) (Status, Trouble) {
 	for _, status := range troubleOrder {
 		troubled := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.status != status })
 		if len(troubled) > 0 {
-			// A verdict of the scheduler says more than a pod still in its queue.
+			// A verdict of the scheduler is more informative than a pod that is still in its queue.
 			pod := slices.MaxFunc(troubled, func(a, b Pod) int { return cmp.Compare(len(a.Message), len(b.Message)) })
 			return status, pod.Trouble
 		}
@@ -257,7 +256,7 @@ type creationFailure struct {
 	at time.Time
 }
 
-// standing returns the failure unless a pod was made after it: what kept that one out is over.
+// standing returns the failure unless a pod was created after it: then it no longer applies.
 func (f creationFailure) standing(pods []Pod) Trouble {
 	if slices.ContainsFunc(pods, func(p Pod) bool { return p.Created.After(f.at) }) {
 		return Trouble{}

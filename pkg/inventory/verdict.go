@@ -7,8 +7,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// Verdict leaves out of a scheduler's message what does not help: the count of nodes that begins it, and the
-// outcome of the search for victims that ends it.
+// Verdict removes the unhelpful parts of a scheduler's message: the count of nodes at its beginning, and the outcome of the search for victims at its
+// end.
 func Verdict(message string) string {
 	if there, all, ok := reason.MissingMembers(message); ok {
 		return fmt.Sprintf("%d of the %d members of the job were there when the scheduler looked", there, all)

@@ -13,27 +13,26 @@ import (
 )
 
 const (
-	// retryFirst and retryMost are the times between two attempts to read a log, which double.
+	// retryFirst and retryMax are the first and the longest delay between two attempts to read a log; delays double.
 	retryFirst = time.Second
 	retryMost  = 16 * time.Second
-	// settle is how long the log of a container that has ended may go on until it is read once more, to its end.
+	// settle is how long the log of an ended container may still grow before it is read once more, to its end.
 	settle = 2 * time.Second
-	// lastAttempts is how often the log of a container that has ended is tried: nothing can be gained by waiting.
+	// lastAttempts is the number of attempts to read the log of an ended container: waiting longer does not help.
 	lastAttempts = 3
 )
 
-// follower reads the logs of a job that goes on.
+// follower reads the logs of a running job.
 type follower struct {
 	*reader
 	job   inventory.Job
-	seen  bool // the job was there
-	first bool // the first state is still to come
-	// runs are those that are read, or were, with what tells their goroutine that they have ended.
+	seen  bool // the job existed
+	first bool // the first state has not arrived yet
+	// runs are the current and earlier runs, each with the channel that tells its goroutine that the run has ended.
 	runs   map[runID]chan struct{}
 	active int
 	ended  chan struct{}
-	// streams holds one for each log that is open. An array may have had a thousand tasks: those that wait for their turn
-	// have ended, or follow one that has.
+	// streams limits the open logs. An array may have had a thousand tasks: those that wait for their turn have ended, or follow one that has.
 	streams chan struct{}
 }
 
@@ -89,7 +88,7 @@ func (f *follower) loop(ctx context.Context, group *errgroup.Group, states <-cha
 	}
 }
 
-// update begins to read what is new, and tells what has ended.
+// update starts to read new runs, and closes the channels of ended ones.
 func (f *follower) update(ctx context.Context, group *errgroup.Group, jobs []inventory.Job) error {
 	job, err := f.options.query().Only(jobs)
 	if errors.As(err, new(*inventory.NotFoundError)) && f.seen {
@@ -121,7 +120,7 @@ func (f *follower) update(ctx context.Context, group *errgroup.Group, jobs []inv
 	return nil
 }
 
-// finishGone ends what no state shows any more: a container that was restarted, a pod that is gone.
+// finishGone ends the runs that no state shows any more: a container was restarted, or a pod is gone.
 func (f *follower) finishGone(runs []run) {
 	for id, over := range f.runs {
 		if !slices.ContainsFunc(runs, func(r run) bool { return r.id == id }) {
@@ -160,8 +159,7 @@ func (f *follower) begin(ctx context.Context, group *errgroup.Group, source run,
 	})
 }
 
-// copy reads the log of a run until the run is over, again and again if it has to, and then once to its end. Only
-// errors that end everything are returned.
+// copy reads the log of a run until the run is over, with retries, and then once to its end. It returns only errors that end everything.
 func (f *follower) copy(ctx context.Context, source run, tail *int64, over <-chan struct{}) error {
 	at := &cursor{}
 	how := opening{follow: true, tail: tail, since: f.options.Since}
@@ -195,21 +193,20 @@ func (f *follower) copy(ctx context.Context, source run, tail *int64, over <-cha
 	return nil
 }
 
-// isFinal reports whether an error ends everything: nobody listens any more, or the user may not read logs.
+// isFinal reports whether an error ends everything: the reader is gone, or the user may not read logs.
 func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.As(err, new(*emitError)) || apierrors.IsForbidden(err)
 }
 
-// report tells an error that a user can do something about. A pod that is gone is none, nor is a node that does not
-// know the container yet which the API says has started.
+// report reports an error that a user can act on. A missing pod is not one, nor is a node that does not know the container yet although the API
+// says that it has started.
 func (f *follower) report(source Source, err error) {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err) {
 		f.trouble(source, err)
 	}
 }
 
-// copyOnce reads a log once. One that is followed is given up some time after its run is over: the connection to
-// its node may be dead.
+// copyOnce reads a log once. A followed log is abandoned some time after its run is over: the connection to its node may be dead.
 func (f *follower) copyOnce(ctx context.Context, source run, how opening, at *cursor, over <-chan struct{}) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -244,7 +241,7 @@ func isClosed(over <-chan struct{}) bool {
 	}
 }
 
-// pause waits, but not after ctx has ended or over was closed while waiting.
+// pause waits for the delay, until ctx ends, or until over is closed while waiting.
 func pause(ctx context.Context, delay time.Duration, over <-chan struct{}) {
 	if over != nil && isClosed(over) {
 		return

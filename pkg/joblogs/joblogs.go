@@ -1,8 +1,8 @@
-// Package joblogs streams the output of a job: of all its pods, those that failed and those that come later, line by
-// line, each with the pod it is from. It serves the command line and the API alike.
+// Package joblogs streams the output of a job: of all its pods, including failed and future ones, line by line, each with its pod. It serves the
+// command line and the API alike.
 //
-// [Stream] reads what there is, in the order of time, or follows the job until it ends. Following survives a broken
-// connection: it goes on where it stopped, and gives every line once.
+// [Stream] reads the existing output, ordered by time, or follows the job until it ends. Following survives a broken connection: it continues where
+// it stopped, and delivers every line once.
 package joblogs
 
 import (
@@ -17,28 +17,28 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// DefaultMaxStreams is how many containers are read at a time unless [Options] say otherwise.
+// DefaultMaxStreams is the default number of containers that are read at a time.
 const DefaultMaxStreams = 128
 
-// Options say which output to read.
+// Options select the output to read.
 type Options struct {
 	Namespace string
 	Job       string
-	// Follow goes on until the job has ended, pods that come later included.
+	// Follow continues until the job has ended, including pods that start later.
 	Follow bool
-	// Previous reads the runs before the newest of containers that restarted. It cannot be followed.
+	// Previous reads the runs before the latest restart of containers. It cannot be followed.
 	Previous bool
-	// Tail is how many of the last lines of each container to read, nil for all. Pods that come later are read whole.
+	// Tail is the number of last lines of each container to read, nil for all. Pods that start later are read completely.
 	Tail *int64
-	// Since leaves out what is older; zero leaves out nothing.
+	// Since excludes older lines; zero excludes nothing.
 	Since time.Time
 	// Pod is the only pod to read, "" for all.
 	Pod string
 	// Rank is the rank of the only pods to read, nil for all.
 	Rank *int
-	// Container is the one to read of each pod, "" for the first that is not for initialisation.
+	// Container is the container to read of each pod, "" for the first one that is not an init container.
 	Container string
-	// Match leaves out the lines it does not match; nil leaves out none.
+	// Match excludes lines that it does not match; nil excludes none.
 	Match *regexp.Regexp
 	// MaxStreams bounds the containers read at a time, 0 for [DefaultMaxStreams].
 	MaxStreams int
@@ -55,52 +55,52 @@ func (o *Options) maxStreams() int {
 	return o.MaxStreams
 }
 
-// Source is where a line is from. JSON keys are a contract.
+// Source is the origin of a line. JSON keys are a contract.
 type Source struct {
 	Pod       string `json:"pod"`
 	Container string `json:"container"`
 	// Rank is the pod's rank in a job of several nodes, nil in every other job.
 	Rank *int `json:"rank,omitempty"`
-	// Again says that the pod is not the first of its rank: one before it failed.
+	// Again says that an earlier pod of the same rank failed.
 	Again bool `json:"again,omitempty"`
 }
 
 // Line is one line of output. JSON keys are a contract.
 type Line struct {
 	Source
-	// Time is when the node read the line. It is zero for the rest of a line that had to be cut.
+	// Time is when the node read the line. It is zero for the rest of a split line.
 	Time time.Time `json:"time"`
 	Text string    `json:"text"`
-	// Cut says that the line is longer than [MaxLine], and goes on in the next one of its source.
+	// Cut says that the line is longer than [MaxLine], and continues in the next one of its source.
 	Cut bool `json:"cut,omitempty"`
 }
 
-// MaxLine is the size in bytes at which a line is cut in pieces, its time included: a container can print gigabytes
-// without ever ending a line. Nothing is left out.
+// MaxLine is the size in bytes at which a line is split into pieces, including its time: a container can print gigabytes without a line break.
+// Nothing is lost.
 const MaxLine = 16 << 10
 
-// Events receives what happens. Nil functions are not called; no two are called at the same time.
+// Events are callbacks. Nil functions are not called; no two are called at the same time.
 type Events struct {
 	// Line is called with every line; its error ends the stream.
 	Line func(Line) error
-	// State is called with the job before its first line, and while following whenever it changes.
+	// State is called with the job before its first line, and on every change while following.
 	State func(inventory.Job)
-	// Trouble is called when a source cannot be read, which is tried again while following.
+	// Trouble is called when a source cannot be read; following retries it.
 	Trouble func(Source, error)
 }
 
-// NoOutputError says that a job has no output to read, and what the job has come to.
+// NoOutputError says that a job has no output to read, and contains the state of the job.
 type NoOutputError struct {
 	Job inventory.Job
-	// Previous says that earlier runs were asked for.
+	// Previous says that earlier runs were requested.
 	Previous bool
-	// Rank is the only one whose output was asked for, nil for all.
+	// Rank is the only requested rank, nil for all.
 	Rank *int
 }
 
 func (e *NoOutputError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *NoOutputError) Says() phrase.Text {
 	if e.Previous {
 		return phrase.Of("no container of job %s has restarted", e.Job.Name)
@@ -111,12 +111,12 @@ func (e *NoOutputError) Says() phrase.Text {
 	return phrase.Of("job %s has no output: it is %s", e.Job.Name, e.Job.Status)
 }
 
-// SelectionError says that the options name a pod, rank or container that the job does not have.
+// SelectionError says that the options select a pod, rank or container that the job does not have.
 type SelectionError struct{ Text phrase.Text }
 
 func (e *SelectionError) Error() string { return e.Text.String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *SelectionError) Says() phrase.Text { return e.Text }
 
 // TooManyError says that a job has more containers than may be read at a time.
@@ -128,25 +128,25 @@ type TooManyError struct {
 
 func (e *TooManyError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *TooManyError) Says() phrase.Text {
 	return phrase.Of("job %s has the output of %d containers, more than the %d that may be read at a time",
 		e.Job, e.Containers, e.Max)
 }
 
-// Jobs tells how a job is, and whenever that changes: an [inventory.Reader], or a memory of the same.
+// Jobs provides the state of jobs and its changes: an [inventory.Reader], or a cache.
 type Jobs interface {
 	Job(ctx context.Context, namespace, name string) (inventory.Job, error)
 	WatchJobs(ctx context.Context, query inventory.JobQuery, changed func([]inventory.Job)) error
 }
 
-// Stream reads the output that the options choose and returns the job as it was last seen. It returns nil when all
-// was read: at once, or when the job has ended while following. A job that was deleted meanwhile is Terminating.
+// Stream reads the output that the options select and returns the last known state of the job. It returns nil when all was read: at once, or when the
+// job has ended while following. A job deleted meanwhile is Terminating.
 func Stream(ctx context.Context, client kubernetes.Interface, o Options, events Events) (inventory.Job, error) {
 	return StreamOf(ctx, client, inventory.NewReader(client), o, events)
 }
 
-// StreamOf is Stream for who knows how jobs are without asking the cluster.
+// StreamOf is Stream for callers with their own source of job states.
 func StreamOf(ctx context.Context, client kubernetes.Interface, jobs Jobs, o Options, events Events) (inventory.Job, error) {
 	reader := &reader{client: client, options: o, events: events}
 	if o.Follow {

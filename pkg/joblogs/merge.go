@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Lines that are read before they are wanted: at most so many of each log, and of all logs together.
+// Limits for lines read ahead: of each log, and of all logs together.
 const (
 	aheadOfEach = 64
 	aheadOfAll  = 1024
 )
 
-// merge reads logs that are there and passes on their lines in the order of time. A log that cannot be read does not
-// keep back the others; it is an error only if there is no other.
+// merge reads existing logs and passes on their lines ordered by time. An unreadable log does not affect the others; it is an error only if no
+// log is readable.
 func (r *reader) merge(ctx context.Context, runs []run) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -46,7 +46,7 @@ func (r *reader) merge(ctx context.Context, runs []run) error {
 	return r.unread(runs, heads)
 }
 
-// head is the log of one run and the next line of it.
+// head is the log of one run and its next line.
 type head struct {
 	lines chan Line
 	next  *Line
@@ -54,7 +54,7 @@ type head struct {
 	last  time.Time
 }
 
-// fill makes next the head's next line, and reports whether there is one.
+// fill loads the head's next line, and reports whether there is one.
 func (h *head) fill() bool {
 	if h.next != nil {
 		return true
@@ -64,7 +64,7 @@ func (h *head) fill() bool {
 		return false
 	}
 	h.next = &line
-	if !line.Time.IsZero() { // the rest of a cut line follows what it is the rest of
+	if !line.Time.IsZero() { // the rest of a split line keeps the time of its beginning
 		h.last = line.Time
 	}
 	return true
@@ -88,7 +88,7 @@ func (r *reader) mergeHeads(ctx context.Context, heads []*head) error {
 	}
 }
 
-// unread tells which logs could not be read, and returns why if that was all of them.
+// unread reports which logs could not be read, and returns the errors if none could.
 func (r *reader) unread(runs []run, heads []*head) error {
 	var failures []error
 	for _, h := range heads {

@@ -18,7 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// reader reads logs and hands out what it finds.
+// reader reads logs and passes on their lines.
 type reader struct {
 	client  kubernetes.Interface
 	options Options
@@ -26,7 +26,7 @@ type reader struct {
 	mu      sync.Mutex // held while calling events
 }
 
-// emitError is an error of the one who receives the lines.
+// emitError is an error of the receiver of lines.
 type emitError struct{ err error }
 
 func (e *emitError) Error() string { return e.err.Error() }
@@ -70,7 +70,7 @@ type opening struct {
 	since time.Time
 }
 
-// lines reads a log until its end and passes on every line.
+// lines reads a log to its end and passes on every line.
 func (r *reader) lines(ctx context.Context, source run, how opening, pass func(Line) error) error {
 	options := &corev1.PodLogOptions{
 		Container: source.Container, Follow: how.follow, Previous: r.options.Previous, Timestamps: true, TailLines: how.tail,
@@ -82,7 +82,7 @@ func (r *reader) lines(ctx context.Context, source run, how opening, pass func(L
 	if err != nil {
 		return phrase.Errorf("reading the log of pod %s: %w", source.Pod, err)
 	}
-	defer stream.Close() //nolint:errcheck // it was only read
+	defer stream.Close() //nolint:errcheck // opened for reading only
 	err = eachLine(stream, func(text string, rest, cut bool) error {
 		line := Line{Source: source.Source, Text: text}
 		if !rest {
@@ -101,7 +101,7 @@ func (r *reader) lines(ctx context.Context, source run, how opening, pass func(L
 	return nil
 }
 
-// Parse passes on the lines of a log that was kept, in which each begins with its time.
+// Parse passes on the lines of a stored log, in which each begins with its time.
 func Parse(source Source, log io.Reader, pass func(Line) error) error {
 	err := eachLine(log, func(text string, rest, cut bool) error {
 		line := Line{Source: source, Text: text}
@@ -118,15 +118,14 @@ func Parse(source Source, log io.Reader, pass func(Line) error) error {
 	return err
 }
 
-// passError is an error of the one to whom lines are passed, and not of the log.
+// passError is an error of the receiver of lines, not of the log.
 type passError struct{ error }
 
-// eachLine passes on the lines of a log without their ends. One that is longer than [MaxLine] comes in pieces: cut says
-// that more of it follows, and rest that some of it came before. What was read of a line when the connection broke is
-// not passed on: it is read again.
+// eachLine passes on the lines of a log without their line breaks. A line longer than [MaxLine] is split: cut says that more of it follows, and rest
+// that some of it came before. If the connection breaks, the incomplete line is not passed on: it is read again.
 func eachLine(log io.Reader, pass func(text string, rest, cut bool) error) error {
 	buffer := bufio.NewReaderSize(log, MaxLine)
-	begun := make([]byte, 0, utf8.UTFMax) // the first bytes of a letter that the last piece would have cut
+	begun := make([]byte, 0, utf8.UTFMax) // the first bytes of a character that a split would have cut
 	for rest := false; ; {
 		data, err := buffer.ReadSlice('\n')
 		cut := errors.Is(err, bufio.ErrBufferFull)
@@ -151,7 +150,7 @@ func eachLine(log io.Reader, pass func(text string, rest, cut bool) error) error
 	}
 }
 
-// wholeLetters is how much of a text there is before a letter at its end of which bytes are missing.
+// wholeLetters returns the length of a text without an incomplete character at its end.
 func wholeLetters(text []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
 		if last := text[len(text)-back:]; utf8.RuneStart(last[0]) {
@@ -164,7 +163,7 @@ func wholeLetters(text []byte) int {
 	return len(text)
 }
 
-// parseLine takes off the time with which the node begins each line.
+// parseLine removes the time with which the node begins each line.
 func parseLine(source Source, text string) Line {
 	stamp, rest, _ := strings.Cut(text, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)

@@ -17,18 +17,18 @@ import (
 type run struct {
 	Source
 	id runID
-	// over says that the container has ended: its log does not grow any more.
+	// over says that the container has ended: its log no longer grows.
 	over bool
 }
 
-// runID tells runs apart. The time tells a container that was restarted from itself before.
+// runID identifies a run. The start time distinguishes restarts of a container.
 type runID struct {
 	pod       types.UID
 	container string
 	started   int64
 }
 
-// runsOf returns the runs of a job that have output and that the options choose, in the order of their pods.
+// runsOf returns the runs of a job that have output and that the options select, in the order of their pods.
 func runsOf(job inventory.Job, o *Options) ([]run, error) {
 	pods, err := chosenPods(job, o)
 	if err != nil {
@@ -50,7 +50,7 @@ func runsOf(job inventory.Job, o *Options) ([]run, error) {
 		})
 	}
 	at := len(out)
-	if o.Follow { // what has ended is read in turn
+	if o.Follow { // ended runs are read one after the other
 		at = 0
 		for i := range out {
 			if !out[i].over {
@@ -84,7 +84,7 @@ func chosenPods(job inventory.Job, o *Options) ([]inventory.Pod, error) {
 	return nil, nil
 }
 
-// noRank is the error for a rank that a job does not have; nil for one whose pod is to come.
+// noRank returns an error for a rank that a job does not have; nil for one whose pod does not exist yet.
 func noRank(job *inventory.Job, rank int) error {
 	switch {
 	case rank < 0 || rank >= int(job.Desired):
@@ -95,7 +95,7 @@ func noRank(job *inventory.Job, rank int) error {
 	return nil
 }
 
-// noTask is the error for a task that an array does not have; nil for one that is to come, or whose pods are gone.
+// noTask returns an error for a task that an array does not have; nil for one that has not started, or whose pods are gone.
 func noTask(job *inventory.Job, index int) error {
 	if index >= 0 && index < int(job.Array.Tasks) {
 		return nil
@@ -110,7 +110,7 @@ func rankOr(pod inventory.Pod, otherwise int) int {
 	return *pod.Rank
 }
 
-// chosenContainer returns the container to read of a pod, nil as long as the pod has none.
+// chosenContainer returns the container to read of a pod, nil while the pod has none.
 func chosenContainer(pod inventory.Pod, name string) (*inventory.ContainerState, error) {
 	if name == "" || len(pod.Containers) == 0 {
 		return defaultContainer(pod), nil
@@ -124,8 +124,7 @@ func chosenContainer(pod inventory.Pod, name string) (*inventory.ContainerState,
 	return nil, &SelectionError{phrase.Of("pod %s has no container %q: it has %s", pod.Name, name, strings.Join(known, ", "))}
 }
 
-// defaultContainer is the first that is not for initialisation, or one for initialisation that failed and so kept it
-// from starting.
+// defaultContainer returns the first container that is not an init container, or a failed init container that prevented it from starting.
 func defaultContainer(pod inventory.Pod) *inventory.ContainerState {
 	var first, failed *inventory.ContainerState
 	for i := range pod.Containers {
@@ -143,15 +142,14 @@ func defaultContainer(pod inventory.Pod) *inventory.ContainerState {
 	return first
 }
 
-// isAgain reports whether a pod of the same rank was there before this one.
+// isAgain reports whether an earlier pod had the same rank.
 func isAgain(job inventory.Job, pod inventory.Pod) bool {
 	return pod.Rank != nil && slices.ContainsFunc(job.Pods, func(other inventory.Pod) bool {
 		return other.Rank != nil && *other.Rank == *pod.Rank && other.Created.Before(pod.Created)
 	})
 }
 
-// isOver reports whether a job will have no more output than its runs have now. The pods of a job that was deleted
-// go on until they have ended.
+// isOver reports whether a job will have no more runs with output. The pods of a deleted job continue until they have ended.
 func isOver(job inventory.Job) bool {
 	if job.Finished != nil {
 		return true
@@ -160,14 +158,14 @@ func isOver(job inventory.Job) bool {
 	return gone && !slices.ContainsFunc(job.Pods, func(pod inventory.Pod) bool { return pod.Phase == string(corev1.PodRunning) })
 }
 
-// cursor is how far a log was read: up to the last line's time, how many lines have that very time, and how many pieces
-// of the last one came after its beginning.
+// cursor is the position up to which a log was read: the time of the last line, how many lines have that same time, and how many pieces of the last
+// line followed its beginning.
 type cursor struct {
 	last          time.Time
 	count, pieces int
-	// skip and skipPieces are how many of them are still to be passed over after the log was opened again.
+	// skip and skipPieces are how many of them are still to be skipped after the log was reopened.
 	skip, skipPieces int
-	// passedOver says that the line before was, so that its pieces are too.
+	// passedOver says that the previous line was skipped, so that its pieces are skipped too.
 	passedOver bool
 }
 
@@ -195,7 +193,7 @@ func (c *cursor) advance(at time.Time) bool {
 	return true
 }
 
-// advancePiece is advance for the rest of a line that was cut, which belongs to the line before it.
+// advancePiece is advanceTo for the rest of a split line, which belongs to the line before it.
 func (c *cursor) advancePiece() bool {
 	switch {
 	case c.passedOver:

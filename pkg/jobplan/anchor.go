@@ -6,14 +6,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// own makes an alias a copy of what it stands for, so that a change of it is a change of nothing else.
+// own replaces an alias by a copy of its value, so that changing it changes nothing else.
 func own(node *yaml.Node) {
 	if node.Kind == yaml.AliasNode {
 		*node = *copyOf(node)
 	}
 }
 
-// copyOf is a node with all that its aliases stand for, and without anchors.
+// copyOf returns a copy of a node with all aliases expanded, and without anchors.
 func copyOf(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return copyOf(node.Alias)
@@ -26,7 +26,7 @@ func copyOf(node *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// aliases are those of a document, each with a copy of what it stands for. Aliases of one anchor share theirs.
+// aliases maps each alias of a document to a copy of its value. Aliases of one anchor share a copy.
 type aliases map[*yaml.Node]*yaml.Node
 
 func aliasesOf(root *yaml.Node) aliases {
@@ -45,8 +45,8 @@ func aliasesOf(root *yaml.Node) aliases {
 	return out
 }
 
-// reanchor gives the aliases back what they stand for, in a document that was changed: where what has their anchor is gone, or
-// says something else, the first of them becomes it, and the others name that.
+// reanchor restores the values of aliases in a changed document: if the anchored node is gone or has changed, the first alias becomes the
+// anchored node, and the others refer to it.
 func (a aliases) reanchor(root *yaml.Node) {
 	anchored, moved := map[*yaml.Node]bool{}, map[*yaml.Node]*yaml.Node{}
 	walk(root, func(node *yaml.Node) {
@@ -58,7 +58,7 @@ func (a aliases) reanchor(root *yaml.Node) {
 		}
 		stood := a[node]
 		if stood == nil {
-			return // it came with its anchor
+			return // it was added together with its anchor
 		}
 		if at := moved[stood]; at != nil {
 			node.Alias = at
@@ -71,7 +71,7 @@ func (a aliases) reanchor(root *yaml.Node) {
 	})
 }
 
-// walk visits the nodes of a document in the order in which they are written.
+// walk visits the nodes of a document in document order.
 func walk(node *yaml.Node, visit func(*yaml.Node)) {
 	visit(node)
 	for _, below := range node.Content {
@@ -79,8 +79,8 @@ func walk(node *yaml.Node, visit func(*yaml.Node)) {
 	}
 }
 
-// drop takes entries out of a mapping, with what is written on their lines. The comments above and below them stay, as they may
-// be about more than the one entry.
+// drop removes entries from a mapping, with the comments on their lines. Comments above and below them stay, as they may concern more than the
+// one entry.
 func drop(mapping *yaml.Node, goes func(key string, value *yaml.Node) bool) {
 	var kept []*yaml.Node
 	var left []string
@@ -101,7 +101,7 @@ func drop(mapping *yaml.Node, goes func(key string, value *yaml.Node) bool) {
 	mapping.Content = kept
 }
 
-// paragraphs are comments one after the other.
+// paragraphs joins comments.
 func paragraphs(comments ...string) string {
 	var out []string
 	for _, comment := range comments {

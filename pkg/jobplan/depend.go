@@ -15,14 +15,14 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Dependencies are the jobs of its namespace that a job starts after.
+// Dependencies are the jobs of its namespace that a job depends on.
 type Dependencies struct {
 	Jobs []string
-	// Any says that it is enough that they end; else they have to succeed.
+	// Any says that it suffices that they end; otherwise they have to succeed.
 	Any bool
 }
 
-// DependenciesOf are what the top object of a job says; none if it says nothing that can be read.
+// DependenciesOf returns the dependencies in the annotations of a job's top object; none if they cannot be parsed.
 func DependenciesOf(top metav1.Object) Dependencies {
 	after, list, _ := strings.Cut(top.GetAnnotations()[names.AnnotationDependsOn], "=")
 	jobs, _ := names.JobNames(list)
@@ -32,8 +32,8 @@ func DependenciesOf(top metav1.Object) Dependencies {
 	return Dependencies{Jobs: jobs, Any: after == names.AfterAny}
 }
 
-// WaitsFor are the jobs that a Job is suspended for until they have ended, none for every other. One with a list that
-// [names.JobNames] refuses waits until it is resumed.
+// WaitsFor returns the jobs for which a Job is suspended until they end; none for any other job. A Job with a list that [names.JobNames]
+// refuses waits until it is resumed.
 func WaitsFor(top metav1.Object) []string {
 	job, ok := top.(*batchv1.Job)
 	left, _ := names.JobNames(top.GetAnnotations()[names.AnnotationWaitsFor])
@@ -43,26 +43,26 @@ func WaitsFor(top metav1.Object) []string {
 	return left
 }
 
-// startsByItself reports whether a suspended Job is resumed by gpu-controller: when the jobs that it waits for have ended, or when it is its turn
-// for a quota of its namespace.
+// startsByItself reports whether gpu-controller resumes a suspended Job: when its dependencies have ended, or when it is its turn for a quota
+// of its namespace.
 func startsByItself(top metav1.Object) bool {
 	return WaitsFor(top) != nil || top.GetAnnotations()[names.AnnotationQuotaBehind] != ""
 }
 
-// HeldForQuota reports whether a Job is suspended until it is its turn for a quota of its namespace, and for nothing else: one that is paused,
-// too, or that is made again while the pods of its last run have not ended, waits for more than that.
+// HeldForQuota reports whether a Job is suspended only until its turn for a quota of its namespace. A Job that is also paused, or is replaced while
+// the pods of its last run have not ended, waits for more than that.
 func HeldForQuota(job *batchv1.Job) bool {
 	return StateOf(job) == StatePaused && job.Annotations[names.AnnotationQuotaBehind] != "" && !pausedByUser(job) &&
 		job.Annotations[names.AnnotationPausedBecause] == ""
 }
 
-// pausedByUser reports whether a job is paused, too, beside waiting for others.
+// pausedByUser reports whether a job is paused in addition to waiting for others.
 func pausedByUser(top metav1.Object) bool {
 	return top.GetAnnotations()[names.AnnotationPausedAt] != ""
 }
 
-// Settle plans what becomes of a Job that waits for others, given where each of them stands that there is: those that have
-// ended as it asks are waited for no more, and when none is left it may start, if nobody has paused it.
+// Settle plans the next step of a Job that waits for others, given the states of those that exist: dependencies that are satisfied are
+// removed from the list, and when none is left, the Job may start unless it is paused.
 func Settle(held *batchv1.Job, states map[string]State) (Step, error) {
 	waits, ended := WaitsFor(held), DependenciesOf(held).Any
 	left := slices.DeleteFunc(slices.Clone(waits), func(name string) bool { return states[name].meets(ended) })
@@ -79,11 +79,11 @@ func Settle(held *batchv1.Job, states map[string]State) (Step, error) {
 	return step(held, map[string]any{names.AnnotationWaitsFor: nil}, spec)
 }
 
-// heldBecause tells a user who finds a job held that nobody let go on.
+// heldBecause explains to a user why a job is held if nothing released it.
 const heldBecause = "it is made again, and the pods of its last run had not ended"
 
-// TellHeld notes on a Job, before it is created suspended, why it is: whoever finds it so after its making was broken off knows what to
-// do. [LetGo] takes the note away.
+// TellHeld records on a Job, before it is created suspended, why it is: a user who finds it after an interruption knows what to do. [StartHeldPatch]
+// removes the note.
 func TellHeld(fresh *batchv1.Job) {
 	if fresh.Annotations == nil {
 		fresh.Annotations = map[string]string{}
@@ -91,7 +91,7 @@ func TellHeld(fresh *batchv1.Job) {
 	fresh.Annotations[names.AnnotationPausedBecause] = heldBecause
 }
 
-// LetGo is a merge patch that starts a Job that was held, with what TellHeld has noted taken away.
+// LetGo returns a merge patch that starts a held Job and removes the note of AnnotateHeld.
 func LetGo() ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{names.AnnotationPausedBecause: nil}},
@@ -99,9 +99,9 @@ func LetGo() ([]byte, error) {
 	})
 }
 
-// Hold marks a Job, before it is created, as paused if it waits for others, so that it does not start by itself while the
-// pods of the Job whose place it takes run on. It reports whether it did: one that a user has paused is held anyway. A Job
-// that stays held, because nobody releases it, is paused as by a user: resuming it lets it wait for the others.
+// Hold marks a Job as paused before it is created, if it waits for others, so that it does not start while the pods of the Job that it
+// replaces still run. It reports whether it did: a Job paused by a user is held anyway. If nothing releases the Job, it is paused as by a user:
+// resuming it lets it wait for the others.
 func Hold(fresh *batchv1.Job, now time.Time) bool {
 	if len(WaitsFor(fresh)) == 0 || pausedByUser(fresh) {
 		return false
@@ -111,8 +111,8 @@ func Hold(fresh *batchv1.Job, now time.Time) bool {
 	return true
 }
 
-// Release plans to undo Hold, given the Job as it is now. One that was resumed, paused again, cancelled or made again since
-// stays as it is; one whose others have all ended meanwhile starts.
+// Release plans to undo HoldIfWaiting, given the current Job. A Job that was resumed, paused again, cancelled or replaced since is not changed;
+// if its dependencies have all ended meanwhile, it starts.
 func Release(top client.Object, held *batchv1.Job) (Step, error) {
 	same := top.GetUID() == held.UID && top.GetAnnotations()[names.AnnotationPausedAt] == held.Annotations[names.AnnotationPausedAt]
 	if !same || StateOf(top) != StatePaused {
@@ -121,13 +121,12 @@ func Release(top client.Object, held *batchv1.Job) (Step, error) {
 	return Resume(top)
 }
 
-// meets reports whether a job in this state is waited for no more, where it is enough that it has ended or not.
+// meets reports whether a dependency in this state is satisfied; ended says that it suffices that it has ended.
 func (s State) meets(ended bool) bool {
 	return s == StateSucceeded || ended && (s == StateFailed || s == StateCancelled)
 }
 
-// Cycle returns a way from a job back to itself through the jobs that each starts after, nil if there is none. The first and
-// the last name are the job's own.
+// Cycle returns a dependency path from a job back to itself, nil if there is none. The first and the last name are the job's own.
 func Cycle(job string, dependsOn map[string][]string) []string {
 	seen := map[string]bool{}
 	var walk func(name string) []string
@@ -151,10 +150,10 @@ func Cycle(job string, dependsOn map[string][]string) []string {
 	return way
 }
 
-// wayNames is how many names of a way are told.
+// wayNames is the maximum number of names in the text of a cycle.
 const wayNames = names.MaxDependencies
 
-// WayOf tells the outcome of [Cycle]: "a waits for b waits for a". The middle of a long one is left out.
+// WayOf formats the result of [FindCycle]: "a waits for b waits for a". The middle of a long cycle is left out.
 func WayOf(way []string) string {
 	const and = " waits for "
 	if len(way) <= wayNames {

@@ -15,13 +15,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// bookkeeping are the fields of metadata that the API server fills in.
+// bookkeeping are the metadata fields that the API server fills in.
 var bookkeeping = []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
 
-// Diff shows how an object changes, as a unified diff of YAML without what the API server fills in. A nil before is an
-// object that is created, a nil after one that is deleted. It is "" when nothing differs.
+// Diff returns the changes of an object as a unified diff of YAML, without fields that the API server fills in. A nil before means a created object,
+// a nil after a deleted one. It is "" if nothing differs.
 //
-// The YAML that a job was submitted as is left out unless nothing else differs: it is what the author looks at anyway.
+// The submitted YAML of a job is left out unless nothing else differs: its author knows it anyway.
 func Diff(before, after *unstructured.Unstructured) (string, error) {
 	for _, withSource := range []bool{false, true} {
 		old, err := text(before, withSource)
@@ -47,12 +47,12 @@ func title(before, after *unstructured.Unstructured) string {
 	return object.GetKind() + "/" + object.GetName()
 }
 
-// dropFirstLine removes the line "diff old new", which unified diffs have not.
+// dropFirstLine removes the line "diff old new", which is not part of a unified diff.
 func dropFirstLine(out []byte) []byte {
 	return out[slices.Index(out, '\n')+1:]
 }
 
-// text is an object for people, nothing for one that is not there.
+// text formats an object for people; empty for a missing object.
 func text(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
 	if object == nil {
 		return nil, nil
@@ -80,9 +80,9 @@ func text(object *unstructured.Unstructured, withSource bool) ([]byte, error) {
 	return out, nil
 }
 
-// shortenBinary shows of binary data how much it is. Objects of ours that have other data have other names.
+// shortenBinary replaces binary data by its size. Objects of ours with other data have other names.
 func shortenBinary(object map[string]any) {
-	data, _, _ := unstructured.NestedMap(object, "binaryData") // none if it is no such map
+	data, _, _ := unstructured.NestedMap(object, "binaryData") // none if it is not such a map
 	for key, value := range data {
 		if text, ok := value.(string); ok {
 			data[key] = fmt.Sprintf("%d bytes", base64.StdEncoding.DecodedLen(len(text))-strings.Count(text, "="))

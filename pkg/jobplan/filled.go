@@ -10,10 +10,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// values are fields of resources with what they say.
+// values are fields of resources with their values.
 type values map[string]*yaml.Node
 
-// write notes fields in one line of YAML, as [names.AnnotationPresetFilled] has them.
+// write encodes fields on one line of YAML, as [names.AnnotationPresetFilled] stores them.
 func (v values) write() (string, error) {
 	mapping := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle}
 	for _, field := range presetFields {
@@ -31,7 +31,7 @@ func (v values) write() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// flow has a value written in one line.
+// flow sets the flow style, so that a value is written on one line.
 func flow(node *yaml.Node) {
 	if node.Kind == yaml.ScalarNode {
 		node.Style &^= yaml.LiteralStyle | yaml.FoldedStyle
@@ -43,7 +43,7 @@ func flow(node *yaml.Node) {
 	}
 }
 
-// readValues reads what was noted; nil if nothing was, or if it cannot be read, as somebody else has written it.
+// readValues decodes the recorded fields; nil if there are none, or if the text is invalid because somebody else wrote it.
 func readValues(note string) values {
 	var root yaml.Node
 	if note == "" || safeyaml.Check([]byte(note), workload.Unfolded) != nil || yaml.Unmarshal([]byte(note), &root) != nil {
@@ -61,8 +61,8 @@ func readValues(note string) values {
 	return read.values
 }
 
-// FilledAgain is [Filled] for what a job that is there is to be. What its preset has filled before counts on while the job has
-// that preset and the field; where nobody knows what that is, nobody knows it afterwards.
+// FilledAgain is [FillPreset] for the new YAML of an existing job. Fields that the preset filled before stay recorded while the job has that preset
+// and the field; if they are unknown, they remain unknown.
 func FilledAgain(before, after workload.Document, texts map[string]string) (workload.Document, error) {
 	out, err := Filled(after, texts)
 	if err != nil || before.Job.Resources.Preset != after.Job.Resources.Preset {
@@ -89,7 +89,7 @@ func FilledAgain(before, after workload.Document, texts map[string]string) (work
 	return out, err
 }
 
-// fieldsOf are the fields of a job's resources that a preset may fill.
+// fieldsOf returns the fields of a job's resources that a preset may fill.
 func fieldsOf(source string) (values, error) {
 	out := values{}
 	_, err := edit(source, func(root *yaml.Node) error {

@@ -6,8 +6,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Named is a document that has only the beginning of its job's name, with the name that ends in a suffix: what is submitted, and
-// kept with the job, is a document like any other.
+// Named returns a document that has only a prefix of its job's name with the complete name, ending in suffix. The submitted and stored
+// document is then like any other.
 func Named(doc workload.Document, suffix string) (workload.Document, error) {
 	name := doc.Job.GenerateName + suffix
 	source, err := edit(doc.Source, func(root *yaml.Node) error {

@@ -1,8 +1,8 @@
-// Package jobplan decides what becomes of a job after it was submitted: pausing, resuming, cancelling and starting it
-// over, changing what it asks, and applying its YAML again.
+// Package jobplan decides how to change a job after its submission: pausing, resuming, cancelling and starting it over, changing its requests, and
+// applying its YAML again.
 //
-// The package is pure: objects as they were read go in, patches and reasons to refuse come out. pkg/submit reads and
-// writes; gpuctl and the REST API call it, so that both decide the same.
+// The package is pure: it takes objects as they were read, and returns patches or reasons to refuse. pkg/submit reads and writes; gpuctl and the REST
+// API call it, so that both make the same decisions.
 package jobplan
 
 import (
@@ -21,7 +21,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// State is where the top object of a job stands, as far as it decides what may be done to the job. The set is closed.
+// State is the state of a job's top object, as far as it decides which actions are allowed. The set is closed.
 type State string
 
 // The states of a job.
@@ -32,11 +32,11 @@ const (
 	StatePaused State = "paused"
 	// StateCancelled was ended by a user, and can be started over.
 	StateCancelled State = "cancelled"
-	// StateSucceeded has finished well.
+	// StateSucceeded has finished successfully.
 	StateSucceeded State = "succeeded"
-	// StateFailed has finished, and not well.
+	// StateFailed has finished unsuccessfully.
 	StateFailed State = "failed"
-	// StateDeleted is on its way out.
+	// StateDeleted is being deleted.
 	StateDeleted State = "deleted"
 )
 
@@ -70,7 +70,7 @@ func StateOf(top client.Object) State {
 	return StateActive
 }
 
-// conditionOf returns the condition by which a Job has finished, "" if it has not.
+// conditionOf returns the condition with which a Job has finished, "" if it has not.
 func conditionOf(job *batchv1.Job) batchv1.JobConditionType {
 	for _, condition := range job.Status.Conditions {
 		finished := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
@@ -81,18 +81,18 @@ func conditionOf(job *batchv1.Job) batchv1.JobConditionType {
 	return ""
 }
 
-// StateError says that a job's state does not allow what was asked.
+// StateError says that a job's state does not allow the requested action.
 type StateError struct {
 	// Job is the job's name.
 	Job   string
 	State State
-	// Hint is what to do instead, a sentence without a full stop; empty if nothing helps.
+	// Hint says what to do instead, as a sentence without a full stop; empty if nothing helps.
 	Hint phrase.Text
 }
 
 func (e *StateError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *StateError) Says() phrase.Text {
 	words := map[State]phrase.Text{
 		StateActive: phrase.Of("waits or runs"), StatePaused: phrase.Of("is paused"), StateCancelled: phrase.Of("was cancelled"),
@@ -111,21 +111,21 @@ func refuse(top client.Object, hint phrase.Text) error {
 
 // Step is a change of a job's top object.
 type Step struct {
-	// Patch is a JSON merge patch that fails when the object changed since it was read; nil if there is nothing to do.
+	// Patch is a JSON merge patch that fails if the object has changed since it was read; nil if there is nothing to do.
 	Patch []byte
-	// GPUs is what the job asks altogether while it is not paused: GPUs that the step releases, or asks again.
+	// GPUs is the total request of the job while it is not paused: GPUs that the step releases or requests again.
 	GPUs int64
 }
 
-// Pause plans to take a job's GPUs away for a while: a Job is suspended, which deletes its pods; a Deployment goes to
-// no replicas, and remembers how many it had.
+// Pause plans to take a job's GPUs for a while: a Job is suspended, which deletes its pods; a Deployment is scaled to zero, and its number of
+// replicas is recorded.
 func Pause(top client.Object, now time.Time) (Step, error) { return PauseBecause(top, now, "") }
 
-// PauseBecause is Pause for who is no user: why is a sentence for the user, without a full stop.
+// PauseBecause is Pause for controllers: why is a sentence for the user, without a full stop.
 func PauseBecause(top client.Object, now time.Time, why string) (Step, error) {
 	switch StateOf(top) {
 	case StatePaused:
-		if startsByItself(top) && !pausedByUser(top) { // it does not start when what it waits for has ended
+		if startsByItself(top) && !pausedByUser(top) { // now it no longer starts when what it waits for has ended
 			return step(top, map[string]any{names.AnnotationPausedAt: now.UTC().Format(time.RFC3339)}, map[string]any{})
 		}
 		return Step{GPUs: GPUs(top)}, nil
@@ -135,8 +135,8 @@ func PauseBecause(top client.Object, now time.Time, why string) (Step, error) {
 	return Step{}, refuse(top, phrase.Of("Only a job that waits or runs can be paused"))
 }
 
-// Resume plans to let a paused job wait for GPUs again. One that was paused while it waited for other jobs waits for them
-// again; one that only waits for them starts without.
+// Resume plans to let a paused job wait for GPUs again. A job paused while it waited for other jobs waits for them again; a job that only waits for
+// them starts without them.
 func Resume(top client.Object) (Step, error) {
 	switch StateOf(top) {
 	case StateActive:
@@ -150,9 +150,8 @@ func Resume(top client.Object) (Step, error) {
 	return Step{}, refuse(top, phrase.Of("Start it over: gpuctl retry %s", top.GetLabels()[names.LabelJob]))
 }
 
-// Cancel plans to end a job for good and to keep its record. A Job fails at once: its deadline is set to no time,
-// which ends a suspended one too, without a pod of it being made. A Deployment, which knows no end, goes to no
-// replicas.
+// Cancel plans to end a job for good and to keep its record. A Job fails at once: its deadline is set to zero, which also ends a suspended Job
+// without creating a pod. A Deployment, which has no final state, is scaled to zero.
 func Cancel(top client.Object, now time.Time) (Step, error) {
 	switch StateOf(top) {
 	case StateCancelled:
@@ -160,14 +159,14 @@ func Cancel(top client.Object, now time.Time) (Step, error) {
 	case StateActive, StatePaused:
 		step, err := halt(top, names.AnnotationCancelledAt, now, "")
 		if StateOf(top) == StatePaused {
-			step.GPUs = 0 // it holds none that could be released
+			step.GPUs = 0 // it holds no GPUs that could be released
 		}
 		return step, err
 	}
 	return Step{}, refuse(top, nil)
 }
 
-// halt stops the pods of a job and notes when.
+// halt stops the pods of a job and records when.
 func halt(top client.Object, annotation string, now time.Time, why string) (Step, error) {
 	annotations := map[string]any{annotation: now.UTC().Format(time.RFC3339)}
 	if why != "" {
@@ -189,7 +188,7 @@ func halt(top client.Object, annotation string, now time.Time, why string) (Step
 	return step(top, annotations, spec)
 }
 
-// wake undoes halt, but for a Job that was cancelled: that one has ended.
+// wake reverts haltPods, except for a cancelled Job, which has ended.
 func wake(top client.Object) (Step, error) {
 	annotations := map[string]any{names.AnnotationPausedAt: nil, names.AnnotationPausedBecause: nil, names.AnnotationCancelledAt: nil}
 	if _, waits := top.GetAnnotations()[names.AnnotationWaitsFor]; waits {
@@ -209,7 +208,7 @@ func wake(top client.Object) (Step, error) {
 	return step(top, annotations, spec)
 }
 
-// replicasBefore is the number of replicas that a Deployment has while it is not paused.
+// replicasBefore returns the number of replicas of a Deployment while it is not paused.
 func replicasBefore(deployment *appsv1.Deployment) int32 {
 	if now := ptr.Deref(deployment.Spec.Replicas, 1); now > 0 {
 		return now
@@ -221,8 +220,7 @@ func replicasBefore(deployment *appsv1.Deployment) int32 {
 	return int32(before)
 }
 
-// Scale plans to give a service another number of replicas, and the YAML that says so. One that is paused or cancelled
-// remembers them.
+// Scale plans to change the number of replicas of a service, and its YAML. A paused or cancelled service records the number.
 func Scale(top *appsv1.Deployment, source string, replicas int32) (Step, error) {
 	annotations := map[string]any{names.AnnotationSubmitted: source}
 	spec := map[string]any{}
@@ -249,7 +247,7 @@ func step(top client.Object, annotations, spec map[string]any) (Step, error) {
 	return Step{Patch: patch, GPUs: GPUs(top)}, nil
 }
 
-// GPUs is what all pods of a job ask together while it is not paused, whole GPUs or slots of shared ones.
+// GPUs returns the total request of a job's pods while it is not paused: whole GPUs or slots of shared ones.
 func GPUs(top client.Object) int64 {
 	template, pods := corev1.PodTemplateSpec{}, int32(0)
 	switch object := top.(type) {
@@ -265,8 +263,7 @@ func GPUs(top client.Object) int64 {
 	return (request.Whole + request.Shared) * int64(pods)
 }
 
-// Retry plans to start a job over that has ended. A Job can only be made again, which remake says; the step is for a
-// Deployment.
+// Retry plans to start a finished job over. A Job can only be recreated, which remake reports; the step is for a Deployment.
 func Retry(top client.Object) (out Step, remake bool, err error) {
 	name := top.GetLabels()[names.LabelJob]
 	switch StateOf(top) {

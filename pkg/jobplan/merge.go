@@ -21,12 +21,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/render"
 )
 
-// Merge returns what applying desired makes of live, an object as the API server has it, and whether that differs.
-// Fields that last has, the object as it was applied before, and desired has not any more, go; all others that desired
-// does not name stay as they are. A nil last removes nothing.
+// Merge returns the result of applying desired to live, an object from the API server, and whether they differ. Fields that last, the previously
+// applied object, has and desired lacks are removed; all other fields that desired does not name are kept. A nil last removes nothing.
 //
-// It is the three-way merge by which kubectl applies: what an object lacks of the defaults of the API server is no
-// difference.
+// It is the three-way merge of kubectl apply: missing API server defaults are not a difference.
 func Merge(live *unstructured.Unstructured, last, desired client.Object) (*unstructured.Unstructured, bool, error) {
 	if last == nil {
 		last = desired
@@ -56,7 +54,7 @@ func Merge(live *unstructured.Unstructured, last, desired client.Object) (*unstr
 	return after, !reflect.DeepEqual(live.Object, after.Object), nil
 }
 
-// merge knows by the fields of a Go type which lists are merged and by which key; without one it replaces lists.
+// merge uses the fields of a Go type to find lists that are merged by key; without a Go type it replaces lists.
 func merge(last, desired, live []byte, object client.Object) ([]byte, error) {
 	if _, ok := object.(*unstructured.Unstructured); ok {
 		patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(last, desired, live)
@@ -76,15 +74,15 @@ func merge(last, desired, live []byte, object client.Object) ([]byte, error) {
 	return strategicpatch.StrategicMergePatchUsingLookupPatchMeta(live, patch, schema)
 }
 
-// kept are the annotations that say what was done to a job since it was created. Applying its YAML keeps them.
+// kept are the annotations that record what was done to a job since its creation. Applying its YAML keeps them.
 var kept = []string{
 	names.AnnotationSubmission, names.AnnotationUser, names.AnnotationIncomplete,
 	names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas,
 	names.AnnotationNotified, names.AnnotationNotifiedEvictions, names.AnnotationNotTold, names.AnnotationTold,
 }
 
-// Keep gives desired what live has beside its author's YAML: who owns it, and that it is paused or cancelled. Applying
-// the YAML of a paused job does not resume it.
+// Keep copies from live to desired what is not in the author's YAML: the owners, and the paused or cancelled state. Applying the YAML of a
+// paused job does not resume it.
 func Keep(desired, live client.Object) {
 	desired.SetOwnerReferences(live.GetOwnerReferences())
 	annotations := maps.Clone(desired.GetAnnotations())
@@ -101,10 +99,9 @@ func Keep(desired, live client.Object) {
 	keepHalted(desired, live)
 }
 
-// InPlace returns what a Job is to be if it is not made again. Its template never changes, so its pods keep the deadline that they
-// were made with where the Job itself ends them before: a Job that a gpuctl of before made without, or that is given less time
-// while its pods have places. One that waits is better made again: the scheduler goes by the deadline of the pods. All else is
-// returned as it is.
+// InPlace returns the new state of a Job that is not recreated. Its pod template is immutable, so its pods keep their original deadline if the Job
+// itself ends them earlier: an older gpuctl may have created it without a deadline, or the Job may get less time while its pods are placed. A waiting
+// Job should rather be recreated, because the scheduler uses the deadline of the pods. Everything else is returned unchanged.
 func InPlace(desired, live client.Object, placed bool) client.Object {
 	after, ok := desired.(*batchv1.Job)
 	before, also := live.(*batchv1.Job)
@@ -123,16 +120,15 @@ func InPlace(desired, live client.Object, placed bool) client.Object {
 	return after
 }
 
-// LimitsTime reports whether a Job is given another time limit than it has.
+// LimitsTime reports whether the time limit of a Job changes.
 func LimitsTime(desired, live client.Object) bool {
 	after, ok := desired.(*batchv1.Job)
 	before, also := live.(*batchv1.Job)
 	return ok && also && after.Spec.ActiveDeadlineSeconds != nil && !ptr.Equal(before.Spec.ActiveDeadlineSeconds, after.Spec.ActiveDeadlineSeconds)
 }
 
-// Inherit gives desired, which takes the place of another object, what others have written on that: the labels and
-// annotations that merged has, the outcome of [Merge], and desired does not set. What was done to the job is for desired
-// to say.
+// Inherit copies to desired, which replaces another object, the labels and annotations of merged, the result of [Merge], that desired does
+// not set. They were written by others. desired itself records what was done to the job.
 func Inherit(desired client.Object, merged metav1.Object) {
 	labels := maps.Clone(merged.GetLabels())
 	annotations := maps.Clone(merged.GetAnnotations())
@@ -143,7 +139,7 @@ func Inherit(desired client.Object, merged metav1.Object) {
 	desired.SetAnnotations(union(annotations, desired.GetAnnotations()))
 }
 
-// union adds the second of two maps to the first, either of which may be nil.
+// union adds the second of two maps to the first. Either may be nil.
 func union(out, wins map[string]string) map[string]string {
 	if out == nil {
 		return wins
@@ -152,22 +148,22 @@ func union(out, wins map[string]string) map[string]string {
 	return out
 }
 
-// keepWaiting keeps what a job still waits for. One that asks for other jobs now waits for all of them; one that has waited
-// does not begin again.
+// keepWaiting keeps the list of jobs that a job still waits for. If its dependencies change, it waits for all of them; if it has finished waiting, it
+// does not start again.
 func keepWaiting(annotations map[string]string, live client.Object) map[string]string {
 	before, waits := live.GetAnnotations()[names.AnnotationWaitsFor]
 	switch {
 	case !waits:
 		delete(annotations, names.AnnotationWaitsFor)
-	case annotations[names.AnnotationDependsOn] == "": // it is to wait for nobody
+	case annotations[names.AnnotationDependsOn] == "": // it no longer waits for any job
 	case annotations[names.AnnotationDependsOn] == live.GetAnnotations()[names.AnnotationDependsOn]:
 		annotations[names.AnnotationWaitsFor] = before
 	}
 	return annotations
 }
 
-// startsAnyway reports whether a Job that nobody has paused, and that only waits for others, is to wait for none any more. It
-// is told to start then, because nothing else would.
+// startsAnyway reports whether a Job that is not paused, and only waits for others, no longer waits for any. It sets the Job to start,
+// because nothing else would.
 func startsAnyway(desired, live *batchv1.Job) bool {
 	_, waited := live.Annotations[names.AnnotationWaitsFor]
 	_, waits := desired.Annotations[names.AnnotationWaitsFor]
@@ -178,7 +174,7 @@ func startsAnyway(desired, live *batchv1.Job) bool {
 	return true
 }
 
-// keepHalted keeps the pods of a paused or cancelled job from coming back.
+// keepHalted prevents the pods of a paused or cancelled job from coming back.
 func keepHalted(desired, live client.Object) {
 	state := StateOf(live)
 	halted := state == StatePaused || state == StateCancelled
@@ -195,7 +191,7 @@ func keepHalted(desired, live client.Object) {
 	}
 }
 
-// keepSuspended keeps a Job suspended that is, and one running that has waited for others, or never did.
+// keepSuspended keeps a suspended Job suspended, and a running Job running.
 func keepSuspended(desired, live *batchv1.Job, state State) {
 	if state == StateActive {
 		if desired.Spec.Suspend != nil {

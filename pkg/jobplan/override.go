@@ -15,7 +15,7 @@ import (
 
 // Overrides change a job's YAML before it is submitted.
 type Overrides struct {
-	// Name is the name that the job gets; empty leaves the one it has.
+	// Name is the new name of the job; empty keeps its name.
 	Name string
 	// Set holds PATH=VALUE, such as resources.gpu=8. The value is YAML.
 	Set []string
@@ -23,11 +23,11 @@ type Overrides struct {
 	Env []string
 }
 
-// None reports whether nothing is changed.
+// None reports whether there are no overrides.
 func (o Overrides) None() bool { return o.Name == "" && len(o.Set) == 0 && len(o.Env) == 0 }
 
-// Apply returns the YAML document of a job of a kind with the overrides in it. An override that names no field, or the
-// value of which is no YAML, is an error; whether the field can have the value is for [workload.Parse] to say.
+// Apply returns the YAML document of a job of a kind with the overrides applied. An override with an unknown field or a value that is not YAML is an
+// error; [workload.Parse] validates the value.
 func (o Overrides) Apply(kind workload.Kind, source string) (string, error) {
 	var err error
 	if o.Name != "" {
@@ -74,7 +74,7 @@ func (o Overrides) applySet(kind workload.Kind, source, set string) (string, err
 	return o.instead(source, field.Path)
 }
 
-// severalOf is a value with commas as a list, where the field takes one of something or a list of them: none of these has commas.
+// severalOf converts a value with commas to a list, if the field accepts one value or a list: such values never contain commas.
 func severalOf(node *yaml.Node, field workload.Field) *yaml.Node {
 	if node.Kind != yaml.ScalarNode || !strings.Contains(node.Value, ",") || !strings.HasSuffix(field.Type, "a list of them") {
 		return node
@@ -86,13 +86,13 @@ func severalOf(node *yaml.Node, field workload.Field) *yaml.Node {
 	return list
 }
 
-// inPlace are the fields of a section in the place of which others may be.
+// inPlace lists, for fields of a section, the alternative fields that they replace.
 var inPlace = map[string]map[string][]string{
 	"resources": besides, "job": {"name": {"generate-name"}, "generate-name": {"name"}},
 }
 
-// instead drops what the document asked for until now in the place of a field that is set: whole GPUs where slices are.
-// What is set as well stays, so that both are refused.
+// instead removes the alternatives of a field that is set: whole GPUs if slices are set. If both are set, both stay, so that validation refuses
+// them.
 func (o Overrides) instead(source, path string) (string, error) {
 	section, name, _ := strings.Cut(path, ".")
 	others := slices.DeleteFunc(slices.Clone(inPlace[section][name]), func(other string) bool {
@@ -109,9 +109,9 @@ func (o Overrides) instead(source, path string) (string, error) {
 	})
 }
 
-// settable is why a field cannot be set, nil if it can. found is what looking for it gave.
+// settable returns why a field cannot be set, nil if it can. found is the error of looking it up.
 func settable(set, path string, field workload.Field, found error) error {
-	// What may be a word or a list as well, such as resources.mig, is set whole.
+	// A field that may be a word or a list as well, such as resources.mig, is set as a whole.
 	isOneSection := field.Section && !strings.Contains(field.Type, "list")
 	switch {
 	case path == "environment.env" || strings.HasPrefix(path, "environment.env."):
@@ -126,7 +126,7 @@ func settable(set, path string, field workload.Field, found error) error {
 	return nil
 }
 
-// valueOf reads a value as YAML; nothing is the empty text.
+// valueOf parses a value as YAML; an empty value is the empty text.
 func valueOf(value string) (*yaml.Node, error) {
 	if err := safeyaml.Check([]byte(value), workload.Unfolded); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func valueOf(value string) (*yaml.Node, error) {
 	return node, nil
 }
 
-// unplace forgets where the value stood, as that was in another text, and its comments.
+// unplace clears the position of the value, which refers to another text, and its comments.
 func unplace(node *yaml.Node) {
 	node.Line, node.Column = 0, 0
 	node.HeadComment, node.LineComment, node.FootComment = "", "", ""

@@ -11,13 +11,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// TakesShare reports whether a document is a job that leaves it to its pool how much of its GPUs it gets.
+// TakesShare reports whether a document is a job that gets the GPU share of its pool.
 func TakesShare(doc workload.Document) bool {
 	return doc.Job != nil && doc.Job.Resources.GPU > 0 && doc.Job.Resources.GPUShare == nil && !doc.Job.Resources.WholeGPUs
 }
 
-// PoolShares are the shares that pools give to such jobs, by the name of the pool. What documents that are to be written say of
-// pools goes before what is said now.
+// PoolShares returns the shares that pools give to such jobs, by pool name. Documents to be written override existing pools.
 func PoolShares(pools []names.GPUPool, docs []workload.Document) map[string]string {
 	out := map[string]string{}
 	for i := range pools {
@@ -44,13 +43,13 @@ type PoolShareError struct {
 
 func (e *PoolShareError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *PoolShareError) Says() phrase.Text {
 	return phrase.Of("GPUPool %s gives its jobs a gpu-share of %q: %s", e.Pool, e.Share, e.Text)
 }
 
-// KeptShare is the share of its pool that a job goes on with whose file is applied again, "" for whole GPUs: the file leaves it to the
-// pool, as the job that is there did. It reports false where the job is in another pool, or had its own words for it.
+// KeptShare returns the pool's share that a job keeps when its file is applied again, "" for whole GPUs: neither the file nor the existing job
+// specifies a share. It returns false if the job is in another pool, or had its own value.
 func KeptShare(live, doc workload.Document) (share string, kept bool) {
 	switch {
 	case live.Job == nil || !TakesShare(doc) || live.Job.Resources.Pool != doc.Job.Resources.Pool:
@@ -66,7 +65,7 @@ func KeptShare(live, doc workload.Document) (share string, kept bool) {
 	return live.PoolShare, true
 }
 
-// ShareNote tells a user which share a job has of its pool, and what that gives to new jobs; nothing where there is nothing to tell.
+// ShareNote tells a user which share of its pool a job has, and what the pool gives to new jobs; empty if there is nothing to tell.
 func ShareNote(pool, share, now string) phrase.Text {
 	switch {
 	case share == "" && now == "":
@@ -81,9 +80,8 @@ func ShareNote(pool, share, now string) phrase.Text {
 	return phrase.Of("it keeps gpu-share: %s, which pool %s gave it: new jobs get %s, and so does the job if its file says so", share, pool, now)
 }
 
-// Shared returns a document with the share that its pool gives it, which is "" where it gives none or the job has its own words
-// for it. From then on it is a field of the job like any other: a pool that says otherwise later changes no job that is there.
-// The error is a [PoolShareError].
+// Shared returns a document with the share that its pool gives it, which is "" if it gives none or the job has its own value. From then on it
+// is a normal field of the job: a later change of the pool does not change existing jobs. The error is a [PoolShareError].
 func Shared(doc workload.Document, shares map[string]string) (out workload.Document, share string, err error) {
 	if !TakesShare(doc) || shares[doc.Job.Resources.Pool] == "" {
 		return doc, "", nil

@@ -15,31 +15,31 @@ import (
 
 // Bounds of presets.
 const (
-	// MaxPresets is how many presets are listed.
+	// MaxPresets is the maximum number of listed presets.
 	MaxPresets = 500
-	// MaxPresetSize is the size in bytes of the largest.
+	// MaxPresetSize is the maximum size of a preset in bytes.
 	MaxPresetSize = 4 << 10
 )
 
-// presetFields are the fields of a job's resources that a preset may fill, in the order in which documents have them.
+// presetFields are the fields of a job's resources that a preset may fill, in document order.
 var presetFields = []string{"pool", "gpu", "gpu-type", "gpu-share", "mig", "cpu", "memory", "shm"}
 
-// besides are the fields of a preset that do not fill a job which has one of its own in their place.
+// besides lists, for a preset field, the fields that exclude it: a job that has one of them is not filled.
 var besides = map[string][]string{"gpu": {"mig"}, "gpu-share": {"mig"}, "mig": {"gpu", "gpu-share"}}
 
-// Preset is what an administrator has prepared for the resources of jobs.
+// Preset is a set of resources that administrators have prepared for jobs.
 type Preset struct {
 	Name        string
 	Description string
-	// Resources is what a job gets that says nothing of its own.
+	// Resources is what a job gets that has only the preset.
 	Resources workload.Resources
-	// Problem says why the preset cannot be used, "" if it can, and Says the same in every language.
+	// Problem says why the preset cannot be used, "" if it can; ProblemText is the same in every language.
 	Problem string
 	Says    phrase.Text
 	values  values
 }
 
-// ParsePreset reads a preset: YAML with a description and fields of resources. What is wrong with it is its Problem.
+// ParsePreset parses a preset: YAML with a description and fields of resources. Errors are reported in Problem.
 func ParsePreset(name, text string) Preset {
 	out := Preset{Name: name, values: values{}}
 	if err := out.read(text); err != nil {
@@ -90,7 +90,7 @@ func (p *Preset) put(key string, value *yaml.Node) error {
 	return nil
 }
 
-// Loses lists what a preset says and the one in its place leaves out: fields and the description.
+// Loses lists the fields that a preset has and its replacement lacks, including the description.
 func (p *Preset) Loses(to Preset) []string {
 	var out []string
 	for _, field := range presetFields {
@@ -104,7 +104,7 @@ func (p *Preset) Loses(to Preset) []string {
 	return out
 }
 
-// check reads the fields as a job has them.
+// check validates the fields as those of a job.
 func (p *Preset) check() error {
 	for _, field := range besides["mig"] {
 		if p.values["mig"] != nil && p.values[field] != nil {
@@ -126,8 +126,7 @@ func (p *Preset) check() error {
 	return nil
 }
 
-// Fill returns the YAML document of a job with what the preset says in every field of resources of which the document says
-// nothing, and what these fields are.
+// Fill returns the YAML document of a job with the preset's values in all fields of resources that the document lacks, and these fields.
 func (p *Preset) Fill(source string) (string, values, error) {
 	filled := values{}
 	text, err := edit(source, func(root *yaml.Node) error {
@@ -154,7 +153,7 @@ func hasAny(mapping *yaml.Node, keys []string) bool {
 	return false
 }
 
-// PresetError says why a job cannot be what its preset makes of it.
+// PresetError says why a job's preset cannot be applied.
 type PresetError struct {
 	Preset string
 	Text   phrase.Text
@@ -162,14 +161,13 @@ type PresetError struct {
 
 func (e *PresetError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *PresetError) Says() phrase.Text {
 	return phrase.Of("resources.preset: %q %s", e.Preset, e.Text)
 }
 
-// Filled returns a document with what its preset says, and a note of that; texts are the presets by name. One without a preset
-// stays as it is.
-// The error is a [PresetError].
+// Filled returns a document with its preset filled in, and a record of the filled fields; texts are the presets by name. A document without a
+// preset is not changed. The error is a [PresetError].
 func Filled(doc workload.Document, texts map[string]string) (workload.Document, error) {
 	if doc.Job == nil || doc.Job.Resources.Preset == "" {
 		return doc, nil
@@ -195,8 +193,8 @@ func Filled(doc workload.Document, texts map[string]string) (workload.Document, 
 	return out, err
 }
 
-// rewritten is a document with another text, with something filled in. What is known of it beside its text stays. The second result is
-// the first thing that is wrong with the text, nil for nothing.
+// rewritten returns a document with another text, in which something was filled in. Other properties are kept. The second result is the first
+// error in the text, nil if there is none.
 func rewritten(doc workload.Document, source string) (workload.Document, *workload.Diagnostic) {
 	docs, diagnostics := workload.ParseFilled([]byte(source))
 	if at := slices.IndexFunc(diagnostics, func(d workload.Diagnostic) bool { return d.Severity == workload.SeverityError }); at >= 0 {

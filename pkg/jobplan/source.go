@@ -12,12 +12,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// sourceIndent is the number of blanks by which a section of a job's YAML is indented.
+// sourceIndent is the indentation of sections in a job's YAML.
 const sourceIndent = 2
 
-// SetField returns the YAML document of a job with one field changed, comments kept. The path is one of section and key,
-// such as resources.pool, in any spelling; a section or key that the document has not is added. The value is a string, a
-// number, a list of strings, or a [yaml.Node].
+// SetField returns the YAML document of a job with one field changed and comments kept. The path is one of section and key, such as resources.pool,
+// in any spelling; a missing section or key is added. The value is a string, a number, a list of strings, or a [yaml.Node].
 func SetField(source, path string, value any) (string, error) {
 	return edit(source, func(root *yaml.Node) error {
 		node := root
@@ -31,8 +30,8 @@ func SetField(source, path string, value any) (string, error) {
 	})
 }
 
-// SetVariable returns the YAML document of a job with one environment variable set, in the form in which the document
-// has its variables: a list of name and value, a list of NAME: value, or a section.
+// SetVariable returns the YAML document of a job with one environment variable set, in the form that the document uses for its variables: a list of
+// name and value, a list of NAME: value, or a section.
 func SetVariable(source, name, value string) (string, error) {
 	return edit(source, func(root *yaml.Node) error {
 		given := literal(value)
@@ -61,7 +60,7 @@ func SetVariable(source, name, value string) (string, error) {
 	})
 }
 
-// edit changes the mapping that a document is.
+// edit changes the root mapping of a document.
 func edit(source string, change func(root *yaml.Node) error) (string, error) {
 	if err := safeyaml.Check([]byte(source), workload.Unfolded); err != nil {
 		return "", phrase.Errorf("reading the job's YAML: %w", err)
@@ -87,7 +86,7 @@ func edit(source string, change func(root *yaml.Node) error) (string, error) {
 	return out.String(), nil
 }
 
-// replace puts a value in the place of a node, whose comments stay. Lists stand in one line, where their texts do.
+// replace replaces the value of a node and keeps its comments. Lists are written on one line if their texts fit on one.
 func replace(node *yaml.Node, value any) error {
 	var changed yaml.Node
 	switch value := value.(type) {
@@ -114,8 +113,7 @@ func replace(node *yaml.Node, value any) error {
 	return nil
 }
 
-// quoteIndented quotes texts of several lines of which the first is indented: the encoder writes them such that the
-// decoder does not read them.
+// quoteIndented quotes multi-line texts whose first line is indented: the decoder cannot read the encoder's default form.
 func quoteIndented(node *yaml.Node) {
 	if node.Kind == yaml.ScalarNode && ofSeveralLines(node) && strings.HasPrefix(node.Value, " ") {
 		node.Style = yaml.DoubleQuotedStyle
@@ -127,7 +125,7 @@ func quoteIndented(node *yaml.Node) {
 
 func ofSeveralLines(node *yaml.Node) bool { return strings.Contains(node.Value, "\n") }
 
-// Unexpanded returns the words of a command such that Kubernetes hands them on as they are: it makes $ of $$.
+// Unexpanded escapes the words of a command such that Kubernetes passes them on unchanged: Kubernetes replaces $$ by $.
 func Unexpanded(command []string) []string {
 	out := make([]string, len(command))
 	for i, word := range command {
@@ -138,20 +136,20 @@ func Unexpanded(command []string) []string {
 
 const stringTag = "!!str"
 
-// literal is a value that stays text, whatever it looks like.
+// literal returns a value that stays text, whatever it looks like.
 func literal(value string) *yaml.Node {
 	node := &yaml.Node{}
 	node.SetString(value)
 	return node
 }
 
-// variable is an entry of a list of variables.
+// variable returns an entry of a list of variables.
 func variable(name string, value *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle,
 		Content: []*yaml.Node{literal("name"), literal(name), literal("value"), value}}
 }
 
-// find returns the value of a key of a mapping, nil if it is not there.
+// find returns the value of a key of a mapping, nil if it is missing.
 func find(mapping *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
@@ -161,7 +159,7 @@ func find(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// child returns the value of a key of a mapping in any of its spellings. It adds the key if it is not there.
+// child returns the value of a key of a mapping, in any spelling. It adds a missing key.
 func child(mapping *yaml.Node, key string) *yaml.Node {
 	own(mapping)
 	for i := 0; mapping.Kind == yaml.MappingNode && i+1 < len(mapping.Content); i += 2 {
@@ -172,7 +170,7 @@ func child(mapping *yaml.Node, key string) *yaml.Node {
 	return exactly(mapping, key)
 }
 
-// exactly returns the value of a key of a mapping as it is spelt, which it adds if it is not there.
+// exactly returns the value of a key of a mapping in its exact spelling. It adds a missing key.
 func exactly(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping.Kind != yaml.MappingNode {
 		*mapping = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}

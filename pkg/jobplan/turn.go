@@ -9,7 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
-// QuotaTurn is the merge patch of a gang's turn for a quota of its namespace. It fails when the Job changed since it was read.
+// QuotaTurn returns the merge patch for a gang's turn for a quota of its namespace. It fails if the Job has changed since it was read.
 func QuotaTurn(job *batchv1.Job, turn quota.Turn, now time.Time) ([]byte, error) {
 	annotations, spec := map[string]any{}, map[string]any{}
 	switch {

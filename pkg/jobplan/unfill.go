@@ -10,26 +10,25 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Refill is what becomes of the resources of a job that gets another preset.
+// Refill describes the resources of a job that gets another preset.
 type Refill struct {
-	// Source is the job's YAML without what the preset before had filled, for the new one to fill.
+	// Source is the job's YAML without the values that the previous preset filled, ready for the new one.
 	Source string
-	// Preset is the new one, and Was the one before; both are "" where the job keeps its preset, has none or leaves it, or
-	// where the new one cannot be filled in, which filling it in says.
+	// Preset is the new preset, and Previous the previous one. Both are "" if the job keeps its preset, has none or drops it, or if the new preset
+	// cannot be filled in, which filling it in reports.
 	Preset, Was string
-	// Fills are the fields that the new preset fills, with what each was before, and Drops those of the preset before that it
-	// does not fill.
+	// Fills are the fields that the new preset fills, with their previous values, and Drops those that only the previous preset filled.
 	Fills, Drops []Field
-	// Keeps are the job's own, and Changed those that the preset before had filled and that somebody has changed since.
+	// Keeps are the job's own fields, and Changed those that the previous preset filled and somebody has changed since.
 	Keeps, Changed []string
-	// Guessed says that nobody noted what the preset before had filled: what was as it has it counts.
+	// Guessed says that it was not recorded which fields the previous preset filled: fields with the preset's values count as filled.
 	Guessed bool
 }
 
-// Field is a field of resources with a value as people read it, "" for none.
+// Field is a field of resources with its value as text, "" for none.
 type Field struct{ Name, Value string }
 
-// Says tells what happens to the fields; nothing where the preset stays.
+// Says describes the changes of the fields; it is empty if the preset stays.
 func (r Refill) Says() phrase.Text {
 	if r.Preset == "" {
 		return nil
@@ -75,13 +74,12 @@ func valuesOf(fields []Field) phrase.Text {
 	return phrase.Join(out, phrase.Of(", "))
 }
 
-// Refilled returns what becomes of a job that gets another preset: source is its YAML with that in it, and the overrides, which
-// are applied to it already, stay in any case. The error is a [PresetError] where nobody can know what the preset before had
-// filled, or one of the overrides.
+// Refilled computes the change of a job to another preset. source is its YAML with the new preset; the overrides, which are already applied to
+// it, stay in any case. The error is a [PresetError] if it is unknown what the previous preset had filled, or an error of one of the overrides.
 func Refilled(before workload.Document, source string, overrides Overrides, texts map[string]string) (Refill, error) {
 	out := Refill{Source: source}
 	preset := OtherPreset(before, source)
-	if preset == "" || texts[preset] == "" { // which filling it in says
+	if preset == "" || texts[preset] == "" { // filling it in reports this
 		return out, nil
 	}
 	was, guessed, err := whatFilled(before, texts)
@@ -101,7 +99,7 @@ func Refilled(before workload.Document, source string, overrides Overrides, text
 	}
 	now, err := Filled(docs[0], texts)
 	if err != nil {
-		return out, nil //nolint:nilerr // filling it in says so
+		return out, nil //nolint:nilerr // filling it in reports the error
 	}
 	has, err := fieldsOf(out.Source)
 	if err != nil {
@@ -112,7 +110,7 @@ func Refilled(before workload.Document, source string, overrides Overrides, text
 	return out, nil
 }
 
-// sort tells of each field what becomes of it.
+// sort classifies each field by its change.
 func (r *Refill) sort(dropped, changed, filled, has values, overrides Overrides) {
 	for _, field := range presetFields {
 		switch before := (Field{field, inWords(dropped[field])}); {
@@ -129,7 +127,7 @@ func (r *Refill) sort(dropped, changed, filled, has values, overrides Overrides)
 	}
 }
 
-// OtherPreset is the preset that a YAML has for a job which had another one, "" where it has not.
+// OtherPreset returns the new preset of a job in a YAML, "" if the preset has not changed or there was none before.
 func OtherPreset(before workload.Document, source string) string {
 	docs, _ := workload.Parse("", []byte(source))
 	if len(docs) != 1 || docs[0].Job == nil {
@@ -142,8 +140,7 @@ func OtherPreset(before workload.Document, source string) string {
 	return is
 }
 
-// whatFilled are the fields that the preset of a job has filled: as it was noted, and else those that are as the preset has
-// them.
+// whatFilled returns the fields that the preset of a job has filled: as recorded, or else those with the preset's values.
 func whatFilled(job workload.Document, texts map[string]string) (filled values, guessed bool, err error) {
 	if filled = readValues(job.Filled); filled != nil {
 		return filled, false, nil
@@ -166,7 +163,7 @@ func whatFilled(job workload.Document, texts map[string]string) (filled values, 
 	return filled, true, nil
 }
 
-// unfill takes the fields out of the source that are as they were filled, and returns them, and those that are not so any more.
+// unfill removes the fields from the source that still have their filled values. It returns them, and those that have changed.
 func (r *Refill) unfill(filled values) (dropped, changed values, err error) {
 	dropped, changed = values{}, values{}
 	r.Source, err = edit(r.Source, func(root *yaml.Node) error {
@@ -189,7 +186,7 @@ func (r *Refill) unfill(filled values) (dropped, changed values, err error) {
 	return dropped, changed, err
 }
 
-// presetField is the field that a preset may fill which a key of resources is, in any of its spellings; "" for another.
+// presetField returns the preset field that a key of resources spells, "" if none.
 func presetField(key string) string {
 	at := slices.IndexFunc(presetFields, func(field string) bool { return workload.Spells(key, field) })
 	if at < 0 {
@@ -198,7 +195,7 @@ func presetField(key string) string {
 	return presetFields[at]
 }
 
-// sets reports whether a field of a section is set, by its key.
+// sets reports whether the overrides set a field of a section, by its key.
 func (o Overrides) sets(field string) bool {
 	return slices.ContainsFunc(o.Set, func(set string) bool {
 		path, _, _ := strings.Cut(set, "=")
@@ -207,7 +204,7 @@ func (o Overrides) sets(field string) bool {
 	})
 }
 
-// isSame reports whether two values are written alike, but for quotes and layout.
+// isSame reports whether two values are equal except for quotes and layout.
 func isSame(a, b *yaml.Node) bool {
 	if a == nil || b == nil || a.Kind != b.Kind || a.Value != b.Value {
 		return false
@@ -215,7 +212,7 @@ func isSame(a, b *yaml.Node) bool {
 	return slices.EqualFunc(a.Content, b.Content, isSame)
 }
 
-// inWords is a value in one line, "" for none.
+// inWords formats a value on one line, "" for none.
 func inWords(node *yaml.Node) string {
 	if node == nil {
 		return ""

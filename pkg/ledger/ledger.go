@@ -1,9 +1,9 @@
-// Package ledger is who held which GPU from when to when, derived from what was seen of pods: a pure function of what was
-// known and what is seen. Package store keeps it, recorder watches the cluster for it, server and client let users ask.
+// Package ledger derives who held which GPU from when to when. It is a pure function of what was known and what is observed of pods. Package store
+// persists it, recorder watches the cluster for it, and server and client answer queries.
 //
-// A pod holds its GPUs from its binding until its containers have ended, or until it is gone. The times are those that
-// Kubernetes wrote into the pod, so that whoever derives them, and however late, gets the same. What nobody can know, as
-// when a pod went while nobody watched, is marked and never guessed.
+// A pod holds its GPUs from its binding until its containers have ended, or until it is gone. The times are those that Kubernetes wrote into the pod,
+// so that every derivation has the same result, however late. What cannot be known, such as the end of a pod that nobody watched, is marked and never
+// guessed.
 package ledger
 
 import (
@@ -11,57 +11,57 @@ import (
 	"time"
 )
 
-// Holding is what one pod holds of GPUs, and for how long. JSON keys are a contract.
+// Holding is the GPUs of one pod, and for how long it holds them. JSON keys are a contract.
 type Holding struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
-	// Job is the job's name, its kind and the UID of the object that it was; "" for pods that belong to none.
+	// Job is the job's name, with its kind and the UID of its object; "" for pods without a job.
 	Job    string `json:"job,omitempty"`
 	Kind   string `json:"kind,omitempty"`
 	JobUID string `json:"jobUID,omitempty"`
-	// User is who submitted the job.
+	// User is the submitter of the job.
 	User    string `json:"user,omitempty"`
 	Node    string `json:"node"`
 	Pool    string `json:"pool"`
 	GPUType string `json:"gpuType,omitempty"`
-	// Milli is how much of GPUs it is, in thousandths of a GPU.
+	// Milli is the amount of GPUs in thousandths of a GPU.
 	Milli int64 `json:"gpuMilli"`
-	// GPUs are the cards, where they are known by name.
+	// GPUs are the individual GPUs, if known.
 	GPUs []GPU `json:"gpus,omitempty"`
 	// From is when the pod was bound.
 	From time.Time `json:"from"`
-	// To is when it no longer held them, zero while it does. Where that is not known to the second, it is the last moment
-	// at which it certainly did, and Until the first at which it certainly did not.
+	// To is when it released them, zero while it holds them. If that is not known to the second, To is the last moment at which it certainly held
+	// them, and Until the first at which it certainly did not.
 	To    time.Time `json:"to,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Outcome is the pod's last phase, or Deleted where it was taken away before it had ended.
+	// Outcome is the pod's last phase, or Deleted if it was deleted before it had ended.
 	Outcome string `json:"outcome,omitempty"`
 	// ExitCode is that of the container that failed first, 0 without one.
 	ExitCode int32 `json:"exitCode,omitempty"`
-	// Load is what was measured of its GPUs, and Efficiency that as it is told; nil where nothing is measured.
+	// Load is the measured load of its GPUs, and Efficiency its exported form; nil if nothing is measured.
 	Load       Load        `json:"-"`
 	Efficiency *Efficiency `json:"efficiency,omitempty"`
 }
 
-// GPU is a card that a pod holds. JSON keys are a contract.
+// GPU is a GPU held by a pod. JSON keys are a contract.
 type GPU struct {
 	UUID  string `json:"uuid"`
 	Index int    `json:"index"`
-	// MemoryMiB is the memory of a shared card that it holds; 0 is the whole card.
+	// MemoryMiB is the held memory of a shared GPU; 0 means the whole GPU.
 	MemoryMiB int64 `json:"memoryMiB,omitempty"`
 }
 
 // Ended reports whether the pod no longer holds its GPUs.
 func (h *Holding) Ended() bool { return !h.To.IsZero() }
 
-// OutcomeDeleted is the outcome of a pod, or a job, that was taken away before it had ended.
+// OutcomeDeleted is the outcome of a pod or job that was deleted before it had ended.
 const OutcomeDeleted = "Deleted"
 
-// Job is what is remembered of a job after it is gone. JSON keys are a contract.
+// Job is the record of a job, which outlives it. JSON keys are a contract.
 type Job struct {
 	UID string `json:"uid"`
-	// Object is what the job is in Kubernetes: jobs or deployments.
+	// Object is the resource of the job in Kubernetes: jobs or deployments.
 	Object    string `json:"object"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -79,19 +79,19 @@ type Job struct {
 	// Created is when it was submitted, and Finished when it had ended: by itself, or by being deleted.
 	Created  time.Time `json:"created"`
 	Finished time.Time `json:"finished,omitzero"`
-	// Uncertain says that nobody saw it end: it had by Finished.
+	// Uncertain says that its end was not observed: it had ended by Finished.
 	Uncertain bool `json:"uncertain,omitempty"`
-	// Deleted is when the object was taken away, zero while it is there.
+	// Deleted is when the object was deleted, zero while it exists.
 	Deleted time.Time `json:"deleted,omitzero"`
-	// Efficiency is how busy the GPUs of its pods were; nil where nothing is measured. It follows from what they held.
+	// Efficiency is the utilization of its pods' GPUs; nil if nothing is measured. It is derived from their holdings.
 	Efficiency *Efficiency `json:"efficiency,omitempty"`
 }
 
-// Equal reports whether the same is known.
+// Equal reports whether both records are equal.
 func (j *Job) Equal(other *Job) bool { return reflect.DeepEqual(j, other) }
 
-// Gap is a time of which the history of the cluster could not be read: who held GPUs through it is known, and who began
-// and ended within it is not. JSON keys are a contract.
+// Gap is a time range whose cluster history could not be read: it is known who held GPUs throughout it, but not who began and ended within it. JSON
+// keys are a contract.
 type Gap struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`

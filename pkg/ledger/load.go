@@ -2,24 +2,24 @@ package ledger
 
 import "time"
 
-// Load is how busy the GPUs of a pod were while it held them, as far as that was measured, all of them on average.
+// Load is the average load of a pod's GPUs while it held them, as far as it was measured.
 type Load struct {
-	// Measured is for how much of the time it is known, and Busy for how much of that a program ran on them.
+	// Measured is the time for which the load is known, and Busy the part of it in which a program ran on the GPUs.
 	Measured, Busy time.Duration
 }
 
-// Efficiency is how busy GPUs were while they were held. JSON keys are a contract.
+// Efficiency is the utilization of GPUs while they were held. JSON keys are a contract.
 type Efficiency struct {
-	// Utilization is the mean of what was measured, in percent; nil where nothing was.
+	// Utilization is the mean of the measured load in percent; nil if nothing was measured.
 	Utilization *float64 `json:"utilizationPercent"`
-	// Measured is of how much of the time for which GPUs were held it is the mean, in percent.
+	// Measured is the measured share of the time for which GPUs were held, in percent.
 	Measured float64 `json:"measuredPercent"`
 }
 
-// EfficiencySum adds up how busy GPUs were, each GPU for as long as it was held.
+// EfficiencySum sums the utilization of GPUs, weighted by how long each was held.
 type EfficiencySum struct{ held, measured, busy float64 }
 
-// Add adds so much of GPUs for so long, of a pod that held them for life in all.
+// Add adds an amount of GPUs for a time, of a pod that held them for life in total.
 func (s *EfficiencySum) Add(milli int64, held, life time.Duration, load Load) {
 	weight := float64(milli) * held.Seconds()
 	if weight <= 0 {
@@ -34,7 +34,7 @@ func (s *EfficiencySum) Add(milli int64, held, life time.Duration, load Load) {
 	s.busy += weight * min(load.Busy, measured).Seconds() / life.Seconds()
 }
 
-// AddKnown adds so many GPU-hours, of which it is known how busy they were; nil adds nothing.
+// AddKnown adds GPU-hours with known efficiency; nil adds nothing.
 func (s *EfficiencySum) AddKnown(hours float64, e *Efficiency) {
 	if e == nil {
 		return
@@ -50,7 +50,7 @@ func (s *EfficiencySum) join(other *EfficiencySum) {
 	s.held, s.measured, s.busy = s.held+other.held, s.measured+other.measured, s.busy+other.busy
 }
 
-// Efficiency is what was added up, nil where no GPU was held.
+// Efficiency returns the sum, nil if no GPU was held.
 func (s *EfficiencySum) Efficiency() *Efficiency {
 	if s.held <= 0 {
 		return nil
@@ -63,7 +63,7 @@ func (s *EfficiencySum) Efficiency() *Efficiency {
 	return out
 }
 
-// LifeUntil is for how long a pod has held its GPUs: to its end, or up to when that is known of those that have not ended.
+// LifeUntil returns how long a pod has held its GPUs: to its end, or up to a known time if it has not ended.
 func (h *Holding) LifeUntil(known time.Time) time.Duration {
 	if h.Ended() {
 		return h.To.Sub(h.From)

@@ -14,23 +14,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Sight is a pod as it was seen.
+// Sight is an observation of a pod.
 type Sight struct {
 	Pod *corev1.Pod
-	// Gone says that it has been deleted, and was last as Pod shows it.
+	// Gone says that it has been deleted, and Pod is its last state.
 	Gone bool
-	// At is when it was seen, and Since from when on that may have happened: the same where it was seen at once.
+	// At is when it was seen, and Since the earliest time at which the observed change may have happened: equal to At if it was seen at once.
 	Since, At time.Time
 }
 
-// MostSkew is how far the clock of the API server may be ahead of ours: what is told to be later than that was made up.
+// MostSkew is the tolerated lead of the API server's clock over ours: a later time was made up.
 const MostSkew = time.Minute
 
-// precision is what Kubernetes writes times with.
+// precision is the precision of Kubernetes' times.
 const precision = time.Second
 
-// Observe returns what a pod holds after it was seen: known is what was held before, nil for nothing. It is nil for a pod
-// that holds no GPU. The node is the one that it is on, nil where that is not known.
+// Observe returns the holding of a pod after an observation. known is the previous holding, nil for none. The result is nil for a pod without GPUs.
+// The node is the pod's, nil if unknown.
 func Observe(known *Holding, seen Sight, node *corev1.Node) *Holding {
 	if known != nil && known.Ended() {
 		return known
@@ -54,7 +54,7 @@ func Observe(known *Holding, seen Sight, node *corev1.Node) *Holding {
 	return next
 }
 
-// weighAgain counts shares of cards that counted as all of them, as nothing was known of the node by then.
+// weighAgain recomputes GPU shares that counted as whole GPUs while the node was unknown.
 func (h *Holding) weighAgain(pod *corev1.Pod, node *corev1.Node) {
 	parts := slices.ContainsFunc(h.GPUs, func(card GPU) bool { return card.MemoryMiB > 0 || card.isDerived() })
 	if !parts || node == nil {
@@ -66,8 +66,7 @@ func (h *Holding) weighAgain(pod *corev1.Pod, node *corev1.Node) {
 	}
 }
 
-// Vanish is the end of a holding whose pod is no longer there, and of which nobody saw how it went: after since, the last
-// moment of which all is known, and before at.
+// Vanish ends a holding whose pod has disappeared unobserved: after since, the last moment with complete knowledge, and before at.
 func Vanish(known *Holding, since, at time.Time) *Holding {
 	gone := *known
 	gone.close(later(since, known.From), at)
@@ -81,7 +80,7 @@ func begin(pod *corev1.Pod, node *corev1.Node) *Holding {
 	}
 	request, err := gpu.RequestOf(pod)
 	if request.IsZero() || err != nil {
-		return nil // nothing that could be held is asked like that, and kubelet lets no such pod run
+		return nil // such a request cannot hold anything, and the kubelet rejects the pod
 	}
 	h := &Holding{
 		UID: string(pod.UID), Namespace: pod.Namespace, Pod: pod.Name, Job: pod.Labels[names.LabelJob],
@@ -95,7 +94,7 @@ func begin(pod *corev1.Pod, node *corev1.Node) *Holding {
 	return h
 }
 
-// boundAt is when a pod was bound: the API server notes that. A pod that was created on its node was then.
+// boundAt returns when a pod was bound, as the API server recorded it. A pod created on its node was bound at its creation.
 func boundAt(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
@@ -106,7 +105,7 @@ func boundAt(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.UTC()
 }
 
-// cardsOf are the cards that the scheduler wrote into a pod, each once; none where another scheduler bound it.
+// cardsOf returns the GPUs that the scheduler assigned to a pod, each once; none if another scheduler bound it.
 func cardsOf(pod *corev1.Pod) []GPU {
 	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
 	if err != nil {
@@ -118,7 +117,7 @@ func cardsOf(pod *corev1.Pod) []GPU {
 			held, twice := byUUID[device.UUID]
 			held.UUID, held.Index = device.UUID, device.Index
 			if twice && held.MemoryMiB == 0 || device.MemoryMiB == 0 {
-				held.MemoryMiB = 0 // one container has it whole, after the others or before them
+				held.MemoryMiB = 0 // one container holds it whole, before or after the others
 			} else {
 				held.MemoryMiB += device.MemoryMiB
 			}
@@ -133,11 +132,11 @@ func cardsOf(pod *corev1.Pod) []GPU {
 	return out
 }
 
-// measures is what a node tells of its cards.
+// measures is what a node reports about its GPUs.
 type measures struct {
-	// memory is that of each card in MiB, by UUID; "" is that of all others.
+	// memory is the memory of each GPU in MiB, by UUID; "" is the default for the others.
 	memory map[string]int64
-	// slot is how much of a GPU each of its units is, in thousandths.
+	// slot is the size of each of its units in thousandths of a GPU.
 	slot int64
 }
 
@@ -146,7 +145,7 @@ func measuresOf(node *corev1.Node) measures {
 	if node == nil {
 		return out
 	}
-	inventory, _ := gpu.InventoryOf(node) // the error tells what was ignored, and the rest holds
+	inventory, _ := gpu.InventoryOf(node) // the error describes what was ignored; the rest is valid
 	out.slot = inventory.Slot.Milli()
 	for _, card := range inventory.Cards {
 		out.memory[card.UUID] = card.MemoryMiB
@@ -155,11 +154,11 @@ func measuresOf(node *corev1.Node) measures {
 	return out
 }
 
-// whole is a whole GPU in thousandths.
+// whole is a GPU in thousandths.
 const whole = 1000
 
-// milliOf is how much of GPUs a pod holds. A share of a card of which the memory is not known counts as all of it, and a part of
-// a GPU that a device plugin offers as a whole one (gpu.Slot) as that part.
+// milliOf returns the amount of GPUs that a pod holds. A share of a GPU with unknown memory counts as the whole GPU, and a part of a GPU that a
+// device plugin offers as a whole one (gpu.Slot) as that part.
 func milliOf(cards []GPU, pod *corev1.Pod, request gpu.Request, node measures) int64 {
 	sum := migMilli(pod)
 	for _, card := range cards {
@@ -182,18 +181,18 @@ func milliOf(cards []GPU, pod *corev1.Pod, request gpu.Request, node measures) i
 	return min(sum, gpu.MaxCards*whole)
 }
 
-// isDerived reports whether the node did not report its cards when this one was chosen.
+// isDerived reports whether the node did not report its GPUs when this one was assigned.
 func (g *GPU) isDerived() bool {
 	device := gpu.Device{UUID: g.UUID, Index: g.Index}
 	return device.IsDerived()
 }
 
-// migSlices are the parts that a GPU can be cut into at most, and migProfile names how many of them a slice has.
+// migSlices is the maximum number of slices of a GPU. migProfile matches how many of them a profile has.
 const migSlices = 7
 
 var migProfile = regexp.MustCompile(`^` + regexp.QuoteMeta(names.ResourceMIGPrefix) + `([1-7])g\.`)
 
-// migMilli is how much of GPUs the MIG slices of a pod's containers are.
+// migMilli returns the amount of GPUs in the MIG slices of a pod's containers.
 func migMilli(pod *corev1.Pod) int64 {
 	var sevenths int64
 	for i := range pod.Spec.Containers {
@@ -204,10 +203,10 @@ func migMilli(pod *corev1.Pod) int64 {
 			}
 		}
 	}
-	return sevenths * whole / migSlices // once: seven slices are a whole GPU
+	return sevenths * whole / migSlices // divide once: seven slices are a whole GPU
 }
 
-// end notes how and when a pod ended.
+// end records how and when a pod ended.
 func (h *Holding) end(seen Sight) {
 	pod := seen.Pod
 	h.Outcome = OutcomeDeleted
@@ -224,7 +223,7 @@ func (h *Holding) end(seen Sight) {
 	}
 	since := seen.Since
 	if seen.Gone && pod.DeletionTimestamp != nil {
-		// The API server writes when the deletion was asked for and the grace that was given, in one sum.
+		// The deletion timestamp is the time of the deletion request plus the grace period.
 		asked := pod.DeletionTimestamp.Time
 		if grace := pod.DeletionGracePeriodSeconds; grace != nil {
 			asked = asked.Add(-time.Duration(*grace) * time.Second)
@@ -234,7 +233,7 @@ func (h *Holding) end(seen Sight) {
 	if disrupted := disruptedAt(pod); !disrupted.IsZero() {
 		since = later(since, disrupted)
 		if gpu.HasEnded(pod) {
-			// Whoever ends a pod in kubelet's place says so in the same write.
+			// Whoever ends a pod instead of the kubelet sets the condition in the same write.
 			h.close(disrupted, disrupted)
 			return
 		}
@@ -242,11 +241,11 @@ func (h *Holding) end(seen Sight) {
 	h.close(since, seen.At)
 }
 
-// close ends a holding between two moments: at the later, where they are one to what times are written with.
+// close ends a holding between two moments: at the later one, if they are equal within the precision.
 func (h *Holding) close(since, at time.Time) {
 	since, at = later(since, h.From), later(at, h.From)
 	if ahead := since.Sub(at); ahead > 0 && ahead <= MostSkew {
-		at = since // it was not over before, by the clock of the API server
+		at = since // it had not ended before, by the API server's clock
 	}
 	if at.Sub(since) <= precision {
 		h.To = at.UTC().Truncate(precision)
@@ -256,7 +255,7 @@ func (h *Holding) close(since, at time.Time) {
 	h.To, h.Until = later(since.UTC().Truncate(precision), h.From), at.UTC().Truncate(precision)
 }
 
-// finishedAt is when the last container of a pod ended, false if not all have, or their end is not known.
+// finishedAt returns when the last container of a pod ended, false if not all have ended or the time is unknown.
 func finishedAt(pod *corev1.Pod) (last time.Time, ok bool) {
 	ended := 0
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -283,7 +282,7 @@ func disruptedAt(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// firstFailure is the exit code of the container that ended badly first.
+// firstFailure returns the exit code of the container that failed first.
 func firstFailure(pod *corev1.Pod) int32 {
 	var code int32
 	var first metav1.Time

@@ -5,36 +5,35 @@ import (
 	"time"
 )
 
-// Output is the end of what a container printed, each line after the time at which the node read it. JSON keys are a
-// contract.
+// Output is the end of a container's output, each line preceded by the time at which the node read it. JSON keys are a contract.
 type Output struct {
 	Namespace string `json:"namespace"`
 	Job       string `json:"job"`
-	// JobUID is that of the job of the name, which may have been others before; "" if it was not seen.
+	// JobUID is the UID of the job, because the name may have belonged to others before; "" if it was not seen.
 	JobUID    string `json:"jobUID,omitempty"`
 	Pod       string `json:"pod"`
 	PodUID    string `json:"podUID"`
 	Container string `json:"container"`
-	// Created is when the pod was, and Kept when its output was read.
+	// Created is when the pod was created, and Kept when its output was read.
 	Created time.Time `json:"created"`
 	Kept    time.Time `json:"kept"`
-	// Truncated says that there was more before.
+	// Truncated says that earlier output was dropped.
 	Truncated bool `json:"truncated,omitempty"`
-	// Incomplete says that reading it broke off: there may have been more after.
+	// Incomplete says that reading was interrupted: later output may be missing.
 	Incomplete bool   `json:"incomplete,omitempty"`
 	Text       string `json:"text"`
 }
 
-// OutputList is an answer with output, that of the last job of a name. JSON keys are a contract.
+// OutputList is an answer with the output of the last job with a name. JSON keys are a contract.
 type OutputList struct {
 	Items []Output `json:"items"`
-	// More says that there is more than one answer holds: ask for single pods.
+	// More says that the answer does not hold everything: query single pods.
 	More bool `json:"more,omitempty"`
 }
 
-// Tail keeps the last bytes that are written to it.
+// Tail keeps the last bytes written to it.
 type Tail struct {
-	// Max is how many.
+	// Max is the number of bytes.
 	Max  int
 	kept []byte
 	cut  bool
@@ -43,7 +42,7 @@ type Tail struct {
 // Write implements io.Writer.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
-	if len(t.kept) > t.Max+t.Max/4 { // not each time: it moves all that is kept
+	if len(t.kept) > t.Max+t.Max/4 { // not each time, because it moves everything kept
 		t.trim()
 	}
 	return len(p), nil
@@ -56,7 +55,7 @@ func (t *Tail) trim() {
 	}
 }
 
-// Bytes are the lines that are kept whole, and whether there was more before.
+// Bytes returns the complete lines that are kept, and whether earlier output was dropped.
 func (t *Tail) Bytes() ([]byte, bool) {
 	t.trim()
 	if !t.cut {

@@ -9,8 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// Run is for how long a job held GPUs without a break: from when the first of its pods was bound until the last had ended. JSON keys are
-// a contract.
+// Run is how long a job held GPUs without a break: from the binding of its first pod until its last pod had ended. JSON keys are a contract.
 type Run struct {
 	Namespace string `json:"namespace"`
 	User      string `json:"user,omitempty"`
@@ -26,18 +25,18 @@ type RunList struct {
 	More bool `json:"more,omitempty"`
 }
 
-// RunsToLearn are as many runs as are worth asking for.
+// RunsToLearn is the number of runs that are worth reading.
 const RunsToLearn = 5000
 
-// longest is the longest run that is told apart from others: more than that would overflow, whoever says it.
+// longest is the maximum run time in seconds; more would overflow.
 const longest = 100 * 365 * 24 * 60 * 60
 
-// Learn is what runs tell of those to come. They are in the order of an answer.
+// Learn returns the statistics of runs for predicting others. The runs are in the order of an answer.
 func Learn(runs []Run) *survival.History {
 	return learn(runs, func(run *Run) string { return run.User })
 }
 
-// LearnOfNamespaces is Learn for those who do not tell the users of a namespace apart.
+// LearnOfNamespaces is Learn without distinguishing the users of a namespace.
 func LearnOfNamespaces(runs []Run) *survival.History {
 	return learn(runs, func(*Run) string { return "" })
 }
@@ -51,19 +50,18 @@ func learn(runs []Run, userOf func(*Run) string) *survival.History {
 	return out
 }
 
-// mostOfOwner is how many runs of one user of a namespace are told, the newest: whoever has very many short ones would else take the
-// place of those of all others.
+// mostOfOwner bounds the runs of one user in a namespace, the newest: otherwise a user with very many short runs would displace those of all others.
 const mostOfOwner = 500
 
-// Joining makes runs of holdings: what the pods of a job held at the same time is one run, and those after a break are another, as
-// after a failure. Pods of an array take turns, some seconds after each other.
+// Joining joins holdings into runs: simultaneous holdings of a job's pods are one run, and those after a break, such as after a failure, are another.
+// Pods of an array follow each other within seconds.
 type Joining struct {
-	// held is the earliest run of each job that has been found. One that is not told has no end, and is not among runs: it goes on, or
-	// there are enough of its owner.
+	// held is the earliest known run of each job. One that is not reported has no end and is not among runs: it is still running, or its owner has
+	// enough runs.
 	held   map[string]*joined
 	runs   []*joined
 	owners map[owner]int
-	// skipped says that there were more of an owner than are told.
+	// skipped says that owners had more runs than are reported.
 	skipped bool
 }
 
@@ -78,16 +76,16 @@ type joined struct {
 	held     []span
 }
 
-// span is what one pod held.
+// span is the holding of one pod.
 type span struct {
 	from, to time.Time
 	milli    int64
 }
 
-// NewJoining begins with what is held now. A run that goes on is none.
+// NewJoining returns an empty Joining. A run that has not ended does not count.
 func NewJoining() *Joining { return &Joining{held: map[string]*joined{}, owners: map[owner]int{}} }
 
-// Hold takes what is held now. All of it comes before the first Add.
+// Hold adds a current holding. All calls must precede the first Add.
 func (j *Joining) Hold(h *Holding) {
 	of := jobOf(h)
 	if known := j.held[of]; known == nil || h.From.Before(known.from) {
@@ -95,7 +93,7 @@ func (j *Joining) Hold(h *Holding) {
 	}
 }
 
-// Add takes a holding that has ended, the last to end first. One of which nobody saw the end tells nothing.
+// Add adds an ended holding, the last to end first. One whose end was not observed is ignored.
 func (j *Joining) Add(h *Holding) {
 	if !h.Until.IsZero() {
 		return
@@ -109,15 +107,16 @@ func (j *Joining) Add(h *Holding) {
 	if h.From.Before(known.from) {
 		known.from = h.From
 	}
-	if !known.to.IsZero() { // else it is not told
+	if !known.to.IsZero() { // otherwise it is not reported
 		known.held = append(known.held, span{h.From, h.To, h.Milli})
 	}
 }
 
-// takeTurns is how long after a pod that has done its part the next of its job is bound at the latest, where they take turns.
+// takeTurns is how long after a pod has succeeded the job's next pod is bound at the latest, if they run one after the other.
 const takeTurns = 2 * time.Minute
 
-// breaks is until when others of its job are of the same run. A job goes on after a pod that ended well; one of which a pod failed begins again.
+// breaks returns until when other pods of a job belong to the same run. A job continues after a pod that succeeded; after a failed pod it starts a
+// new run.
 func breaks(h *Holding) time.Time {
 	if h.JobUID != "" && h.Outcome == string(corev1.PodSucceeded) {
 		return h.To.Add(takeTurns)
@@ -125,7 +124,7 @@ func breaks(h *Holding) time.Time {
 	return h.To
 }
 
-// begin is a run of which the last pod to end is known.
+// begin starts a run with its last pod to end.
 func (j *Joining) begin(h *Holding) *joined {
 	whose := owner{h.Namespace, h.User}
 	if j.owners[whose] == mostOfOwner {
@@ -141,21 +140,21 @@ func (j *Joining) begin(h *Holding) *joined {
 	return known
 }
 
-// Skipped reports whether there were runs that are left out, as there are enough of their owner.
+// Skipped reports whether runs were omitted because their owner has enough.
 func (j *Joining) Skipped() bool { return j.skipped }
 
-// Drop takes away the runs of jobs that have held more than was added, which nobody knows how long they were. It is asked for
-// each with its job, and since when a holding of the job that ended would be of the run.
+// Drop removes runs that are incomplete because not all holdings of their job were added. goesOn gets the job of each run, and the time since when an
+// ended holding of the job would belong to the run.
 func (j *Joining) Drop(goesOn func(namespace, job string, since time.Time) bool) {
 	j.runs = slices.DeleteFunc(j.runs, func(found *joined) bool {
 		return found.job != "" && goesOn(found.run.Namespace, found.job, found.from.Add(-takeTurns))
 	})
 }
 
-// Len is how many runs there are.
+// Len returns the number of runs.
 func (j *Joining) Len() int { return len(j.runs) }
 
-// Runs are those that have ended, the last first.
+// Runs returns the ended runs, the last to end first.
 func (j *Joining) Runs() []Run {
 	out := make([]Run, len(j.runs))
 	for i, found := range j.runs {
@@ -166,8 +165,8 @@ func (j *Joining) Runs() []Run {
 	return out
 }
 
-// together is what was held when the last of the pods had been bound, in thousandths: by all members of a gang, and by as many
-// tasks of an array as may run at once.
+// together returns what was held when the last pod had been bound, in thousandths of a GPU: by all members of a gang, or by the concurrent tasks of
+// an array.
 func (j *joined) together() (milli int64) {
 	var last time.Time
 	for i := range j.held {
@@ -181,7 +180,7 @@ func (j *joined) together() (milli int64) {
 	return milli
 }
 
-// jobOf names the job of a holding; a pod that belongs to none is one by itself.
+// jobOf returns a key of a holding's job; a pod without a job is its own.
 func jobOf(h *Holding) string {
 	if h.JobUID != "" {
 		return "job/" + h.JobUID

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Key is what usage is summed by.
+// Key is a dimension by which usage is summed.
 type Key string
 
 // The keys.
@@ -21,10 +21,10 @@ const (
 	ByNode      Key = "node"
 )
 
-// Keys are all there are.
+// Keys are all keys.
 var Keys = []Key{ByJob, ByUser, ByNamespace, ByPool, ByGPUType, ByNode}
 
-// ParseKeys reads keys that are separated by commas. Names of jobs mean nothing without their namespace, which comes along.
+// ParseKeys parses comma-separated keys. Job names are meaningless without their namespace, which is added.
 func ParseKeys(text string) ([]Key, error) {
 	var out []Key
 	for word := range strings.SplitSeq(text, ",") {
@@ -51,36 +51,35 @@ func keyList() string {
 	return strings.Join(words, ", ")
 }
 
-// Sum is what was held under one key. JSON keys are a contract.
+// Sum is the usage under one combination of keys. JSON keys are a contract.
 type Sum struct {
-	// Keys are the values that it was summed by; "" is what is not known.
+	// Keys are the values of the sum's keys; "" is unknown.
 	Keys map[Key]string `json:"keys"`
-	// GPUHours is what was certainly held.
+	// GPUHours is the certain usage.
 	GPUHours float64 `json:"gpuHours"`
-	// UncertainGPUHours is what may have been held beyond that: nobody saw when it ended.
+	// UncertainGPUHours is possible additional usage whose end was not observed.
 	UncertainGPUHours float64 `json:"uncertainGPUHours,omitempty"`
-	// Pods is how many pods held it, and Running how many of them still do.
+	// Pods counts the pods, and Running those that still hold GPUs.
 	Pods    int `json:"pods"`
 	Running int `json:"running"`
-	// Efficiency is how busy what was certainly held was; nil where nothing is measured.
+	// Efficiency is the utilization during the certain usage; nil if nothing is measured.
 	Efficiency *Efficiency `json:"efficiency,omitempty"`
 }
 
-// Usage is who held how much of GPUs in a time. JSON keys are a contract.
+// Usage is GPU usage over a time range. JSON keys are a contract.
 type Usage struct {
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
 	Items []Sum     `json:"items"`
-	// Rest is the sum of all that Items are too many for.
+	// Rest is the sum of everything beyond Items.
 	Rest *Sum `json:"rest,omitempty"`
-	// Gaps are the times of which pods may be missing.
+	// Gaps are the time ranges from which pods may be missing.
 	Gaps []Gap `json:"gaps,omitempty"`
 	// Begin is when the ledger begins, if that is after From.
 	Begin time.Time `json:"begin,omitzero"`
 }
 
-// Row is what a sum needs of a holding, times in seconds since 1970: bytes that are only looked at, so that a million of
-// them cost no memory.
+// Row is the part of a holding that sums need, with times in Unix seconds. The byte slices are borrowed, so that a million rows need no memory.
 type Row struct {
 	From, To, Until int64 // To is 0 while it is held
 	Milli           int64
@@ -94,11 +93,11 @@ type Row struct {
 	Load            Load
 }
 
-// Summing adds up holdings by keys, within a time.
+// Summing sums holdings by keys within a time range.
 type Summing struct {
-	// Measured is until when it was measured how busy GPUs are, zero where it is not.
+	// Measured is the time until which the load of GPUs was measured, zero without measurements.
 	Measured time.Time
-	// Known is until when it is known who held what, zero where all of the time is. What was held then may have been for longer.
+	// Known is the time until which holdings are known, zero if all of the time is. Holdings at that time may have lasted longer.
 	Known time.Time
 
 	keys     []Key
@@ -114,7 +113,7 @@ type sum struct {
 	efficiency             EfficiencySum
 }
 
-// NewSumming begins to add up what is held from a moment to another.
+// NewSumming returns a Summing for a time range.
 func NewSumming(keys []Key, from, to time.Time) *Summing {
 	return &Summing{keys: keys, from: from.Unix(), to: to.Unix(), sums: map[string]*sum{}}
 }
@@ -146,7 +145,7 @@ func (s *Summing) Add(row *Row) {
 	}
 }
 
-// overlap is for how many seconds of the time a holding held certainly, and for how many it may have.
+// overlap returns for how many seconds of the range a holding was certainly held, and for how many more it may have been.
 func (s *Summing) overlap(row *Row) (held, doubtful int64) {
 	end, until := row.To, row.Until
 	if end == 0 {
@@ -162,10 +161,10 @@ func (s *Summing) overlap(row *Row) (held, doubtful int64) {
 	return held, doubtful
 }
 
-// justBegun reports whether a holding began in the second with which the time ends: who asks at once sees that it is there.
+// justBegun reports whether a holding began in the last second of the range, so that an immediate query shows it.
 func (s *Summing) justBegun(row *Row) bool { return row.To == 0 && row.From == s.to }
 
-// LifeUntil is as [Holding.LifeUntil] has it.
+// LifeUntil is like [Holding.LifeUntil].
 func (r *Row) LifeUntil(known time.Time) time.Duration {
 	end := r.To
 	if end == 0 {
@@ -192,10 +191,10 @@ func (r *Row) value(key Key) []byte {
 	return nil
 }
 
-// milliSecondsPerHour is an hour in seconds of thousandths of a GPU.
+// milliSecondsPerHour is an hour of a GPU, in seconds of thousandths of a GPU.
 const milliSecondsPerHour = 3600 * whole
 
-// Sums returns what was added up, the most first, and no more than so many: rest is the sum of the others, nil for none.
+// Sums returns at most the given number of sums, the largest first. rest is the sum of the others, nil for none.
 func (s *Summing) Sums(most int) (out []Sum, rest *Sum) {
 	sums := make([]*sum, 0, len(s.sums))
 	for _, one := range s.sums {

@@ -1,21 +1,21 @@
 package ledger
 
-// APIRoot is the path under which the ledger is served.
+// APIRoot is the root path of the ledger's API.
 const APIRoot = "/ledger/v1/"
 
-// Where a cluster says where its ledger is, if it does: a ConfigMap that its users may read. Credentials are sent to the address,
-// so it is in kube-system, where administrators alone write.
+// Where a cluster publishes the address of its ledger: a ConfigMap that users may read. Credentials are sent to the address, so it is in kube-system,
+// where only administrators write.
 const (
 	AddressNamespace = "kube-system"
 	AddressConfigMap = "g8s-ledger"
-	// KeyURL is the address, KeyCA the certificate that the ledger's is signed by, in PEM; "" for the authorities of the machine.
+	// KeyURL is the address. KeyCA is the CA of the ledger's certificate in PEM; "" for the system's CAs.
 	KeyURL = "url"
 	KeyCA  = "ca.crt"
-	// KeyLogStore is the page of the cluster's own store of output, as LogStoreURL of client reads it.
+	// KeyLogStore is the page of the cluster's own log store, as LogStoreURL of package client parses it.
 	KeyLogStore = "log-store-url"
 )
 
-// Failure is the body of every answer that is none.
+// Failure is the body of every error answer.
 type Failure struct {
 	Error string `json:"error"`
 }
@@ -23,14 +23,14 @@ type Failure struct {
 // JobList is an answer with jobs, the last to finish first. JSON keys are a contract.
 type JobList struct {
 	Items []Job `json:"items"`
-	// More says that there are more than were asked for.
+	// More says that there are more than requested.
 	More bool `json:"more,omitempty"`
 }
 
-// JobDetail is one job with what its pods held. JSON keys are a contract.
+// JobDetail is one job with the holdings of its pods. JSON keys are a contract.
 type JobDetail struct {
 	Job
 	Holdings []Holding `json:"holdings"`
-	// More says that there are more holdings than are told.
+	// More says that more holdings exist than are returned.
 	More bool `json:"more,omitempty"`
 }

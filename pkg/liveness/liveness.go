@@ -1,6 +1,5 @@
-// Package liveness tells a scheduling loop that stands still from one that has nothing to do. A plugin that blocks stops
-// the one loop that there is, and with it all pods of the cluster, while the process answers, holds its lease and looks
-// well: nobody else notices.
+// Package liveness distinguishes a stalled scheduling loop from an idle one. A plugin that blocks stops the only loop, and with it all pods of the
+// cluster, while the process answers, holds its lease and looks healthy: nothing else notices.
 package liveness
 
 import (
@@ -14,18 +13,18 @@ import (
 // DefaultLimit is how long a loop may stand still while pods wait. A cycle takes a millisecond.
 const DefaultLimit = 30 * time.Second
 
-// period is how often the loop is looked at.
+// period is the interval between checks of the loop.
 const period = time.Second
 
-// Loop is what a scheduling loop tells of itself. The zero value has not begun. nil is told nothing.
+// Loop records the activity of a scheduling loop. The zero value has not begun. A nil Loop ignores all calls.
 type Loop struct {
-	// turns counts what the loop does: asking for a pod, and getting one.
+	// turns counts the loop's actions: requesting a pod, and getting one.
 	turns atomic.Int64
 	reads atomic.Int64
 	pod   atomic.Pointer[string]
 }
 
-// Asks notes that the loop asks for the next pod: the cycle of the one before has ended.
+// Asks records that the loop requests the next pod: the previous cycle has ended.
 func (l *Loop) Asks() {
 	if l == nil {
 		return
@@ -34,7 +33,7 @@ func (l *Loop) Asks() {
 	l.turns.Add(1)
 }
 
-// Takes notes that the cycle of a pod begins.
+// Takes records that the cycle of a pod begins.
 func (l *Loop) Takes(pod string) {
 	if l == nil {
 		return
@@ -43,27 +42,27 @@ func (l *Loop) Takes(pod string) {
 	l.turns.Add(1)
 }
 
-// Reads notes that a cycle has read a node which none has read before: the first cycle reads all of them, with all pods that are there, which
-// on a large cluster and a busy machine takes as long as a loop may stand still. So would that of the next leader.
+// Reads records that a cycle has read a node for the first time. The first cycle reads all nodes with all their pods. On a large cluster and a busy
+// machine this takes as long as a loop may stand still, and would with the next leader, too.
 func (l *Loop) Reads() {
 	if l != nil {
 		l.reads.Add(1)
 	}
 }
 
-// Sight is a loop at one moment.
+// Sight is the state of a loop at one moment.
 type Sight struct {
-	// Turns is what the loop has done so far, 0 before it begins. That of a process that stands by never does.
+	// Turns counts the loop's actions so far, 0 before it begins. On a standby it stays 0.
 	Turns int64
-	// Reads is how many nodes it has read.
+	// Reads counts the nodes it has read.
 	Reads int64
-	// Busy is the pod whose cycle runs, "" between two.
+	// Busy is the pod of the current cycle, "" between two.
 	Busy string
-	// Waiting tells that there are pods in the active queue, or that the queue does not say.
+	// Waiting says that the active queue has pods, or does not answer.
 	Waiting bool
 }
 
-// Sight is the loop now, as far as it tells of itself: not whether pods wait.
+// Sight returns the current state of the loop, without Waiting.
 func (l *Loop) Sight() Sight {
 	sight := Sight{Turns: l.turns.Load(), Reads: l.reads.Load()}
 	if pod := l.pod.Load(); pod != nil {
@@ -72,16 +71,15 @@ func (l *Loop) Sight() Sight {
 	return sight
 }
 
-// Stillness measures how long a loop has stood still. The zero value has seen no loop.
+// Stillness measures how long a loop has stood still. The zero value is ready.
 type Stillness struct {
 	last         time.Time
 	turns, reads int64
 	still        time.Duration
 }
 
-// See adds a sight of the loop, and returns for how long it has stood still while a pod waits: the one whose cycle runs, or
-// any that could be next. Time in which nobody looked counts no more than two looks: a process that was stopped stood still
-// as a whole, and its loop has done nothing wrong.
+// See adds an observation of the loop, and returns how long it has stood still while a pod waits: the one in its cycle, or any in the queue. A longer
+// gap between observations counts as two periods: a suspended process stood still as a whole, and its loop is not at fault.
 func (s *Stillness) See(now time.Time, loop Sight) time.Duration {
 	elapsed := min(now.Sub(s.last), 2*period)
 	moved := s.last.IsZero() || loop.Turns != s.turns || loop.Reads != s.reads
@@ -94,15 +92,15 @@ func (s *Stillness) See(now time.Time, loop Sight) time.Duration {
 	return s.still
 }
 
-// Watch looks at a loop.
+// Watch monitors a loop.
 type Watch struct {
-	// Loop is who is watched.
+	// Loop is the monitored loop.
 	Loop *Loop
-	// Waiting reports whether the active queue has pods. It may block for as long as the queue is locked.
+	// Waiting reports whether the active queue has pods. It may block while the queue is locked.
 	Waiting func() bool
 	// Limit is how long the loop may stand still.
 	Limit time.Duration
-	// Stalled is called, once, when it has.
+	// Stalled is called once when it has.
 	Stalled func(error)
 
 	asking, waiting atomic.Bool
@@ -110,7 +108,7 @@ type Watch struct {
 	fault           atomic.Pointer[error]
 }
 
-// Run watches until ctx ends.
+// Run monitors the loop until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -126,7 +124,7 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// ask asks the queue, in the background: who holds its lock forever stops the loop, too, and must not stop the watch.
+// ask queries the queue in the background: a lock that is never released stops the loop, too, and must not stop the watch.
 func (w *Watch) ask() {
 	if !w.asking.CompareAndSwap(false, true) {
 		return
@@ -156,7 +154,7 @@ func (w *Watch) judge(still time.Duration) {
 	w.once.Do(func() { w.Stalled(err) })
 }
 
-// Err tells that the loop stands still, for longer than it may.
+// Err returns an error while the loop has stood still for longer than it may.
 func (w *Watch) Err() error {
 	if fault := w.fault.Load(); fault != nil {
 		return *fault

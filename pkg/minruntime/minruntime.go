@@ -1,4 +1,4 @@
-// Package minruntime says until when a pod may not be preempted, as it has not run for long enough.
+// Package minruntime determines until when a pod may not be preempted, because it has not run for long enough.
 package minruntime
 
 import (
@@ -10,13 +10,13 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// mostOfUsers is the highest priority that users may have: above are the services of the cluster.
+// mostOfUsers is the highest priority of users. Services of the cluster are above.
 const mostOfUsers = 1_000_000_000
 
-// Binds reports whether a pod of a priority has to wait for others to run for long enough. Services of the cluster have not.
+// Binds reports whether preemptors of a priority must respect the min-runtime of others. Services of the cluster need not.
 func Binds(priority int32) bool { return priority <= mostOfUsers }
 
-// Until is when a pod on a node of a pool may be preempted. The zero time is for one that may be at once.
+// Until returns until when a pod on a node of a pool is protected from preemption. The zero time means that it is not.
 func Until(pod *corev1.Pod, pool names.MinRuntimes) time.Time {
 	began := beganAt(pod)
 	if began.IsZero() || pod.DeletionTimestamp != nil {
@@ -28,7 +28,7 @@ func Until(pod *corev1.Pod, pool names.MinRuntimes) time.Time {
 	return time.Time{}
 }
 
-// beganAt is when a pod was started, or bound where its node has not told of it yet. The zero time is for one that is not bound.
+// beganAt returns when a pod was started, or bound if its node has not reported it yet. The zero time is for a pod that is not bound.
 func beganAt(pod *corev1.Pod) time.Time {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time

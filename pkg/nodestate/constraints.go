@@ -11,28 +11,28 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Offer is what a pool may ask of a node.
+// Offer is the properties of a node that constraints apply to.
 type Offer struct {
 	GPUType, Region, Zone string
-	// GPUs is how many whole GPUs the node offers to pods, GPUMemory the memory of each, nil where nothing says it.
+	// GPUs is how many whole GPUs the node offers to pods, and GPUMemory the memory of each, nil if unknown.
 	GPUs      int64
 	GPUMemory *resource.Quantity
 	// CPU and Memory are what it offers to pods.
 	CPU, Memory resource.Quantity
 }
 
-// Violation is one constraint of a pool that a node breaks.
+// Violation is a constraint of a pool that a node breaks.
 type Violation struct {
 	// Constraint is the field of the GPUPool's constraints, such as minNode.gpus.
 	Constraint string `json:"constraint"`
-	// Has is what the node has, "" where nothing says it, and Wants what it must have.
+	// Has is the node's value, "" if unknown, and Wants the required one.
 	Has   string `json:"has,omitempty"`
 	Wants string `json:"wants"`
-	// Text says it in a few words.
+	// Text is a short description.
 	Text string `json:"text"`
 }
 
-// Broken says which constraints of its pool a node breaks; none if it is as it must be.
+// Broken returns the constraints of its pool that a node breaks.
 func Broken(constraints g8s.PoolConstraints, node Offer) []Violation {
 	out := slices.Concat(
 		oneOf("gpuTypes", "gpu-type", node.GPUType, constraints.GPUTypes),
@@ -79,7 +79,7 @@ func atLeast(constraint, what string, got, want *resource.Quantity) []Violation 
 // Says is the violation in every language.
 func (v *Violation) Says() phrase.Text { return phrase.Written(v.Text) }
 
-// Says joins what violations say, in every language.
+// Says joins the messages of violations, in every language.
 func Says(violations []Violation) phrase.Text {
 	out := make([]phrase.Text, len(violations))
 	for i := range violations {
@@ -88,7 +88,7 @@ func Says(violations []Violation) phrase.Text {
 	return phrase.Join(out, phrase.Of(", "))
 }
 
-// Texts joins what violations say.
+// Texts joins the texts of violations.
 func Texts(violations []Violation) string {
 	out := make([]string, len(violations))
 	for i, violation := range violations {

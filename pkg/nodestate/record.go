@@ -1,7 +1,7 @@
-// Package nodestate is what our controllers keep of a node that fails, or that its pool does not take: what is wrong, since
-// when, and what is being done about it. Controllers write it on the node, and every surface reads it here.
+// Package nodestate defines the state that our controllers keep about a node that fails, or that its pool does not admit: the problem, its time, and
+// the action. Controllers write it on the node, and all readers use this package.
 //
-// All of it is pure.
+// The package is pure.
 package nodestate
 
 import (
@@ -14,24 +14,24 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Record is what a node's annotation remembers of its failures: [g8s.AnnotationHealth].
+// Record is the failure history in a node's annotation: [g8s.AnnotationHealth].
 type Record struct {
-	// Failures is how often the node failed, each within a while of the one before.
+	// Failures counts the failures, each within a period of the previous one.
 	Failures int `json:"failures"`
-	// Last is when it failed last: the time of the change of its condition.
+	// Last is the last failure: the time of the change of its condition.
 	Last time.Time `json:"last,omitzero"`
-	// Condition is the condition that must not be true and was, "" where the node was not ready.
+	// Condition is the bad condition that was true, "" if the node was not ready.
 	Condition string `json:"condition,omitempty"`
-	// Until is when the node gets new pods again if it stays well; zero while it is not.
+	// Until is when the node gets new pods again if it stays healthy; zero while it is not.
 	Until time.Time `json:"until,omitzero"`
-	// Held says why the node is not taken for dead though it may be, nil where nothing speaks against it.
+	// Held is why the node is not declared dead although it may be, nil without a reason.
 	Held *Held `json:"held,omitempty"`
 }
 
-// Held says why a node is not taken for dead.
+// Held is why a node is not declared dead.
 type Held struct {
 	Reason HeldReason `json:"reason"`
-	// Pod is the pod, as namespace/name, that a person must decide about.
+	// Pod is the pod, as namespace/name, that requires a decision by an administrator.
 	Pod string `json:"pod,omitempty"`
 }
 
@@ -39,21 +39,21 @@ type Held struct {
 type HeldReason string
 
 const (
-	// HeldByBudget says that more nodes of the pool are silent at once than may be taken for dead.
+	// HeldByBudget: more nodes of the pool are silent at once than may be declared dead.
 	HeldByBudget HeldReason = "Budget"
-	// HeldByPod says that a pod is not to be moved without a person.
+	// HeldByPod: a pod must not be moved without a decision by an administrator.
 	HeldByPod HeldReason = "NoMigration"
-	// HeldByStorage says that a pod holds a volume for one node at a time, and that nothing proves that the node is off.
+	// HeldByStorage: a pod holds a single-node volume, and nothing proves that the node is off.
 	HeldByStorage HeldReason = "Storage"
 )
 
-// SilentAfter is how long after its last sign of life gpu-controller takes a node for dead, unless its flag --silent-node-after says otherwise.
+// SilentAfter is how long after its last sign of life gpu-controller presumes a node dead, unless its flag --silent-node-after says otherwise.
 const SilentAfter = 4 * time.Minute
 
-// MaxFailures is beyond what any back-off tells apart.
+// MaxFailures exceeds what any backoff distinguishes.
 const MaxFailures = 1000
 
-// ReadRecord reads a node's annotation; a node without one has not failed.
+// ReadRecord reads the record of a node. A node without the annotation has not failed.
 func ReadRecord(node *corev1.Node) (Record, error) {
 	text := node.Annotations[g8s.AnnotationHealth]
 	if text == "" {
@@ -69,13 +69,13 @@ func ReadRecord(node *corev1.Node) (Record, error) {
 	return record, nil
 }
 
-// Equal reports whether two records say the same.
+// Equal reports whether two records are equal.
 func (r Record) Equal(other Record) bool {
 	sameHeld := r.Held == nil && other.Held == nil || r.Held != nil && other.Held != nil && *r.Held == *other.Held
 	return r.Failures == other.Failures && r.Last.Equal(other.Last) && r.Condition == other.Condition && r.Until.Equal(other.Until) && sameHeld
 }
 
-// Text is the annotation.
+// Text returns the annotation.
 func (r Record) Text() (string, error) {
 	text, err := json.Marshal(r)
 	return string(text), err

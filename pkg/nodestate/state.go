@@ -11,52 +11,51 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Code is what a controller makes of a node. The set is closed.
+// Code is a controller's assessment of a node. The set is closed.
 type Code string
 
 const (
-	// Suspect gets no new pods until it has been well for a while.
+	// Suspect: the node gets no new pods until it has been healthy for a while.
 	Suspect Code = "Suspect"
-	// NotAdmitted gets none because it breaks a constraint of its pool.
+	// NotAdmitted: it gets none because it breaks a constraint of its pool.
 	NotAdmitted Code = "NotAdmitted"
-	// OutOfService is taken for dead: its pods are ended, and run elsewhere.
+	// OutOfService: it is declared dead. Its pods are ended, and run elsewhere.
 	OutOfService Code = "OutOfService"
-	// NotTakenForDead may be dead, and something speaks against ending its pods.
+	// NotTakenForDead: it may be dead, and there is a reason against ending its pods.
 	NotTakenForDead Code = "NotTakenForDead"
-	// Moving gets none while a pod is moved from it.
+	// Moving: it gets none while a pod is moved from it.
 	Moving Code = "Moving"
-	// Leaving gets none because its machine is to go.
+	// Leaving: it gets none because its machine is leaving.
 	Leaving Code = "Leaving"
-	// Joining gets none until its machine has started and it has the labels of its pool.
+	// Joining: it gets none until its machine has started and it has the labels of its pool.
 	Joining Code = "Joining"
 )
 
-// State is one thing that a controller makes of a node.
+// State is one assessment of a node.
 type State struct {
 	Code Code `json:"code" enum:"Suspect,NotAdmitted,OutOfService,NotTakenForDead,Moving,Leaving,Joining"`
-	// Reason is, of a node that is suspect, NotReady or Condition; of one that is not taken for dead, Budget, NoMigration or Storage; of
-	// one that is out of service, whether the Controller or an Other has said so.
+	// Reason is NotReady or Condition for a suspect node; Budget, NoMigration or Storage for one that is not declared dead; and Controller or Other,
+	// the author of the taint, for one that is out of service.
 	Reason string `json:"reason,omitempty"`
-	// Condition is the condition of the node that made it suspect.
+	// Condition is the node condition that made it suspect.
 	Condition string `json:"condition,omitempty"`
-	// Failures is how often the node has failed lately.
+	// Failures counts the recent failures of the node.
 	Failures int `json:"failures,omitempty"`
-	// Pod is the pod, as namespace/name, that is not to be moved.
+	// Pod is the pod, as namespace/name, that must not be moved.
 	Pod string `json:"pod,omitempty"`
-	// Violations are the constraints that the node breaks, where they may be read.
+	// Violations are the broken constraints, if they may be read.
 	Violations []Violation `json:"violations,omitempty"`
-	// Since is when it began, and Until when it ends if nothing more happens; nil where that is not known.
+	// Since is when it began, and Until when it ends without further events; nil if unknown.
 	Since *time.Time `json:"since,omitempty"`
 	Until *time.Time `json:"until,omitempty"`
-	// Text says it in a few words, without the times.
+	// Text is a short description without the times.
 	Text string `json:"text"`
 }
 
 // Closes reports whether the scheduler gives such a node no new pods, whatever they tolerate.
 func (s State) Closes() bool { return s.Code != NotTakenForDead && s.Code != Moving }
 
-// Closed reports whether a controller of ours keeps all new pods from a node. Nobody tolerates its taints
-// (manifests/policy).
+// Closed reports whether our controllers keep all new pods off a node. No pod may tolerate its taints (manifests/policy).
 func Closed(node *corev1.Node) bool {
 	for i := range node.Spec.Taints {
 		if closes(&node.Spec.Taints[i]) {
@@ -66,7 +65,7 @@ func Closed(node *corev1.Node) bool {
 	return false
 }
 
-// Joins reports whether a node's machine is on its way into its pool.
+// Joins reports whether a node's machine is joining its pool.
 func Joins(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == g8s.TaintJoining })
 }
@@ -79,11 +78,11 @@ func closes(taint *corev1.Taint) bool {
 	return false
 }
 
-// Of is what controllers make of a node. broken are the constraints of its pool that it breaks, as far as they are known.
+// Of returns the states of a node. broken are the constraints of its pool that it breaks, as far as known.
 func Of(node *corev1.Node, broken []Violation) []State {
 	record, err := ReadRecord(node)
 	if err != nil {
-		record = Record{} // the node's own taints still tell the most
+		record = Record{} // the node's taints still show most of the state
 	}
 	var out []State
 	for i := range node.Spec.Taints {
@@ -112,10 +111,10 @@ func Of(node *corev1.Node, broken []Violation) []State {
 	return out
 }
 
-// reasonCondition is the reason of a node that is suspect for a condition that was true.
+// reasonCondition is the reason of a suspect node with a bad condition.
 const reasonCondition = "Condition"
 
-// Says is the state in a few words of every language, without the times.
+// Says is a short description in every language, without the times.
 func (s *State) Says() phrase.Text {
 	switch s.Code {
 	case Suspect:

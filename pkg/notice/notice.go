@@ -1,5 +1,4 @@
-// Package notice says what a pod is told that is to leave for another one and has asked for time to save its work, and whether
-// it has answered.
+// Package notice defines the notice for a pod that is to be preempted and has asked for time to save its work, and whether the pod has answered.
 package notice
 
 import (
@@ -13,45 +12,45 @@ import (
 )
 
 const (
-	// longest is how many characters of a notice are read: it lies on a pod, which users write.
+	// longest is the maximum length of a notice: it is stored on a pod, which users can write.
 	longest = 2048
-	// longestTime is how many characters of a time are.
+	// longestTime is the maximum length of a time.
 	longestTime = 64
 )
 
-// Notice is what a pod is told, on its annotation.
+// Notice is a preemption notice, stored in an annotation.
 type Notice struct {
-	// At is when it was told, Until by when it is to leave at the latest.
+	// At is when the pod was notified, Until the deadline.
 	At    time.Time `json:"at"`
 	Until time.Time `json:"until"`
 	For   Preemptor `json:"for"`
-	// Awaited says that nobody leaves before this pod has saved its work, or its time is over. The others leave with those.
+	// Awaited says that no victim leaves before this pod has saved its work, or its time is over. The others leave together with it.
 	Awaited bool `json:"awaited,omitempty"`
-	// Saved is when it had saved its work last by then, in its own words.
+	// Saved is the pod's last checkpoint at that time, as reported by the pod.
 	Saved string `json:"saved,omitempty"`
 }
 
-// Preemptor is who others leave for: a pod, or a gang.
+// Preemptor is the beneficiary of a preemption: a pod, or a gang.
 type Preemptor struct {
 	Namespace string `json:"namespace"`
 	// Pod is the name of the pod, or of a member of the gang.
 	Pod string `json:"pod"`
 	// Group is the PodGroup of a gang, "" for a pod alone.
 	Group string `json:"group,omitempty"`
-	// UID is the pod's, or of a gang that of who made its members.
+	// UID is the pod's, or for a gang that of its members' controller.
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// Key tells one preemptor from all others.
+// Key identifies a preemptor.
 type Key struct {
 	Namespace, Group string
 	UID              types.UID
 }
 
-// Key of a preemptor: the gang stays the same when a member is made anew.
+// Key returns the key of a preemptor: a gang keeps it when a member is recreated.
 func (p Preemptor) Key() Key { return Key{Namespace: p.Namespace, Group: p.Group, UID: p.UID} }
 
-// Of is the notice on a pod, false where there is none that can be read.
+// Of returns the notice on a pod, false if there is no valid one.
 func Of(pod *corev1.Pod) (Notice, bool) {
 	var n Notice
 	text := pod.Annotations[names.AnnotationPreemptionNotice]
@@ -61,25 +60,25 @@ func Of(pod *corev1.Pod) (Notice, bool) {
 	return n, true
 }
 
-// Text is a notice as the annotation has it.
+// Text returns the notice in the form of the annotation.
 func (n Notice) Text() string {
 	text, _ := json.Marshal(n) // it has no value that JSON does not know
 	return string(text)
 }
 
-// Answered reports whether a pod has saved its work since it was told so. Its clock need not agree with the scheduler's: what
-// counts is that it says another time than before.
+// Answered reports whether a pod has saved its work since its notice. Its clock need not agree with the scheduler's: any other time than before
+// counts.
 func (n Notice) Answered(pod *corev1.Pod) bool {
 	saved := savedAt(pod)
 	return saved != "" && saved != n.Saved
 }
 
-// Holds reports whether others wait for a pod to save its work.
+// Holds reports whether the victims wait for a pod to save its work.
 func (n Notice) Holds(pod *corev1.Pod, now time.Time) bool {
 	return n.Awaited && now.Before(n.Until) && !n.Answered(pod)
 }
 
-// savedAt is when a pod saved its work last, as it says it; "" for what is no time.
+// savedAt returns when a pod last saved its work, as reported by the pod; "" for an invalid time.
 func savedAt(pod *corev1.Pod) string {
 	saved := pod.Annotations[names.AnnotationCheckpointedAt]
 	if len(saved) > longestTime {
@@ -91,18 +90,17 @@ func savedAt(pod *corev1.Pod) string {
 	return saved
 }
 
-// Victim is a pod that is to leave.
+// Victim is a pod to be preempted.
 type Victim struct {
 	Pod *corev1.Pod
-	// Grace is how long it has to save its work, 0 for one that does not ask.
+	// Grace is how long it has to save its work, 0 if it does not ask.
 	Grace time.Duration
-	// Before is what it was told already, for whomever; nil for nothing.
+	// Before is its earlier notice, for any preemptor; nil for none.
 	Before *Notice
 }
 
-// Plan says what those are told who leave together for somebody, nil where nobody of them asks for time. Who was told before
-// has no more time than then. Who does not ask leaves with the others, by the time of the last of them: their cards would do nothing
-// meanwhile.
+// Plan returns the notices for pods that are preempted together, nil if none of them asks for time. A pod with an earlier notice gets no more
+// time than that. A pod that does not ask leaves with the others, by the last deadline: its GPUs would be idle in the meantime.
 func Plan(victims []Victim, by Preemptor, now time.Time) map[types.UID]Notice {
 	told := make(map[types.UID]Notice, len(victims))
 	var last time.Time
@@ -128,7 +126,7 @@ func Plan(victims []Victim, by Preemptor, now time.Time) map[types.UID]Notice {
 	return told
 }
 
-// wholeSecond is a time as it is written: not before it.
+// wholeSecond rounds a time up to a second, as it is written.
 func wholeSecond(at time.Time) time.Time {
 	return at.Add(time.Second - 1).UTC().Truncate(time.Second)
 }

@@ -1,4 +1,4 @@
-// Package optional reads objects of kinds that a cluster need not know.
+// Package optional reads objects of kinds that a cluster need not have.
 package optional
 
 import (
@@ -20,33 +20,33 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Kind lists and watches the objects of a kind. Where the cluster knows no such kind, or does not let the scheduler
-// read it, there are none, which is looked at again from time to time: a cluster that does not use it needs no CRD.
+// Kind lists and watches the objects of a kind. If the cluster does not have the kind, or does not let the scheduler read it, there are none,
+// which is checked again from time to time: a cluster that does not use it needs no CRD.
 type Kind struct {
 	Client   dynamic.Interface
 	Resource schema.GroupVersionResource
-	// Without is what comes of it where there are none.
+	// Without is the consequence of a missing kind, for the log.
 	Without string
-	// Keep returns what is kept of an object, nil for all of it. What it leaves out is dropped page by page, so that a list of very many costs
-	// little memory. What it returns is to be a [metav1.Object].
+	// Keep returns the reduced form of an object, nil keeps all of it. The rest is dropped page by page, so a list of very many costs little
+	// memory. The result must be a [metav1.Object].
 	Keep func(*unstructured.Unstructured) runtime.Object
-	// Rare says that most clusters have no such kind: the log does not say so.
+	// Rare says that most clusters do not have the kind: its absence is not logged.
 	Rare bool
-	// seen is set when they could be listed once. From then on a refusal is a fault of the API server's that passes,
-	// such as one that starts and does not know the roles yet.
+	// seen is set after the first successful list. From then on a refusal is a temporary fault of the API server, such as one that starts and
+	// does not know the roles yet.
 	seen atomic.Bool
-	// told is why there are none, as the log says.
+	// told is the logged reason for the absence.
 	told atomic.Int32
 }
 
-// lookAgain is how often a cluster that knows no such kind is asked again. It is asked sooner in the beginning, after
-// soonestLook and twice that and so on: an API server that starts refuses all, as it does not know the roles yet.
+// lookAgain is how often a cluster without the kind is queried again. It is queried sooner in the beginning, after minRetryInterval and
+// twice that and so on: an API server that starts refuses everything, as it does not know the roles yet.
 const lookAgain, soonestLook = 10 * time.Second, time.Second
 
-// resourceVersionOfNone is that of the list where there is no such kind: no API server gives it out.
+// resourceVersionOfNone is that of the list without a kind: no API server uses it.
 const resourceVersionOfNone = "none"
 
-// IsServed reports whether the cluster has the kind that an informer follows by a [Kind], and lets it be read.
+// IsServed reports whether the cluster serves the kind that an informer watches by a [Kind], and lets it be read.
 func IsServed(informer cache.SharedInformer) bool {
 	revision := informer.LastSyncResourceVersion()
 	return revision != "" && revision != resourceVersionOfNone
@@ -76,11 +76,11 @@ func (k *Kind) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 	return list, err
 }
 
-// pageSize is how many objects are read at a time where little is kept of each.
+// pageSize is how many objects are read at a time if they are reduced.
 const pageSize = 500
 
-// list reads all objects, in pages where little is kept of each: in one they would all be in memory at once, which the API server's cache gives out whole
-// whatever limit is asked for.
+// list reads all objects, in pages if they are reduced: otherwise they would all be in memory at once, because the API server's cache returns
+// the whole list whatever the limit.
 func (k *Kind) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if k.Keep == nil {
 		return k.Client.Resource(k.Resource).List(ctx, options) //nolint:wrapcheck // it is in the client's place
@@ -102,7 +102,7 @@ func (k *Kind) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 	}
 }
 
-// Kept is a list of what is kept of objects.
+// Kept is a list of reduced objects.
 type Kept struct {
 	metav1.TypeMeta
 	metav1.ListMeta
@@ -110,22 +110,22 @@ type Kept struct {
 	Items []runtime.Object
 }
 
-// DeepCopyObject implements runtime.Object. What is in it is changed by nobody.
+// DeepCopyObject implements runtime.Object. Its items are never changed.
 func (k *Kept) DeepCopyObject() runtime.Object {
 	out := *k
 	out.Items = slices.Clone(k.Items)
 	return &out
 }
 
-// What the log says of a kind.
+// Logged reasons for the absence of a kind.
 const (
 	toldNothing int32 = iota
 	toldUnknown
 	toldForbidden
 )
 
-// tell says once why there are none. That nobody has installed the kind is how many clusters are; that it may not be read is a fault
-// of whoever installed the scheduler, of which nobody else would hear.
+// tell logs once why there are none. A missing kind is normal in many clusters; a forbidden one is an installation error of the scheduler,
+// which nothing else would report.
 func (k *Kind) tell(log klog.Logger, err error) {
 	why := toldUnknown
 	if apierrors.IsForbidden(err) {
@@ -154,7 +154,7 @@ func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 	if options.ResourceVersion != resourceVersionOfNone {
 		changes, err := k.Client.Resource(k.Resource).Watch(ctx, options)
 		if apierrors.IsNotFound(err) {
-			return nil, expired() // it has been taken away: list again, and find none
+			return nil, expired() // it has been removed: list again, and find none
 		}
 		if err != nil || k.Keep == nil {
 			return changes, err
@@ -171,8 +171,8 @@ func (k *Kind) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 	return later, nil
 }
 
-// reduceChanges reduces each object of a watch to what Keep returns. Stopping either watch stops the other. [watch.Filter] does not: its goroutine
-// blocks for ever if its watch is stopped while it hands a change over.
+// reduceChanges reduces each object of a watch. Stopping either watch stops the other. [watch.Filter] does not: its goroutine blocks forever if
+// its watch is stopped while it passes a change on.
 func (k *Kind) reduceChanges(changes watch.Interface) watch.Interface {
 	out := make(chan watch.Event)
 	kept := watch.NewProxyWatcher(out)
@@ -201,8 +201,8 @@ func (k *Kind) reduceChanges(changes watch.Interface) watch.Interface {
 	return kept
 }
 
-// appears returns true when the objects can be listed, and false when nobody wants to know it any more. It asks by itself,
-// since client-go waits longer each time that it has to list again.
+// appears returns true when the objects can be listed, and false when that is no longer of interest. It polls by itself, since client-go
+// waits longer each time that it has to list again.
 func (k *Kind) appears(ctx context.Context, until *watch.RaceFreeFakeWatcher) bool {
 	for look := soonestLook; !until.IsStopped(); look = min(2*look, lookAgain) {
 		select {
@@ -217,10 +217,10 @@ func (k *Kind) appears(ctx context.Context, until *watch.RaceFreeFakeWatcher) bo
 	return false
 }
 
-// IsWatchListSemanticsUnSupported tells client-go to list before it watches: a list can be empty instead of missing.
+// IsWatchListSemanticsUnSupported makes client-go list before it watches: a list can be empty instead of missing.
 func (*Kind) IsWatchListSemanticsUnSupported() bool { return true }
 
-// expired has client-go list again.
+// expired makes client-go list again.
 func expired() *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "looking again",

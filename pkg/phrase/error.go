@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Sayer is an error that says in every language what it is. Its Error is that in English.
+// Sayer is an error with a message in every language. Its Error method returns the message in English.
 type Sayer interface {
 	error
 	Says() Text
 }
 
-// OfError is what an error says. Of one that others have made, what it wraps may say itself in every language; all else of it
-// is quoted.
+// OfError returns the message of an error. If it is a foreign error that wraps translatable ones, their messages remain translatable; everything
+// else is quoted.
 func OfError(err error) Text {
 	text, _ := ofChain(err)
 	return text
 }
 
-// ofChain is what an error says, and whether anything in its chain says so itself.
+// ofChain returns the message of an error, and whether any error in its chain is translatable.
 func ofChain(err error) (Text, bool) {
-	if sayer, ok := err.(Sayer); ok { //nolint:errorlint // what wraps another error says more than that
+	if sayer, ok := err.(Sayer); ok { //nolint:errorlint // a wrapper says more than the error in it
 		return sayer.Says(), true
 	}
 	var out Text
@@ -38,9 +38,9 @@ func ofChain(err error) (Text, bool) {
 	return out.With(Quote(rest)), says
 }
 
-// causesOf are the errors that an error wraps.
+// causesOf returns the errors that an error wraps.
 func causesOf(err error) []error {
-	switch wraps := err.(type) { //nolint:errorlint // it is taken apart
+	switch wraps := err.(type) { //nolint:errorlint // unwraps one level
 	case interface{ Unwrap() error }:
 		if cause := wraps.Unwrap(); cause != nil {
 			return []error{cause}
@@ -51,7 +51,7 @@ func causesOf(err error) []error {
 	return nil
 }
 
-// Errorf is fmt.Errorf for an error that says in every language what it is.
+// Errorf is fmt.Errorf for an error with a message in every language.
 func Errorf(format string, args ...any) error {
 	return &saying{says: Of(format, args...), cause: fmt.Errorf(format, args...)}
 }

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Language is a language that our programs speak.
+// Language is a language that our programs support.
 type Language string
 
 // The languages. The zero value is English, too.
@@ -19,11 +19,11 @@ const (
 	Chinese Language = "zh"
 )
 
-// Languages are all of them.
+// Languages returns all languages.
 func Languages() []string { return []string{string(Chinese), string(English)} }
 
-// Locale is the language of a POSIX locale, such as zh_CN.UTF-8: English where it names none that we speak, or an
-// encoding that cannot show it. Readers of zh_TW get the simplified characters of zh, which they know better than none.
+// Locale returns the language of a POSIX locale, such as zh_CN.UTF-8: English if it names no supported language, or an encoding that cannot show
+// it. Readers of zh_TW get the simplified characters of zh, which they read better than English.
 func Locale(locale string) Language {
 	locale, _, _ = strings.Cut(locale, "@")
 	name, encoding, _ := strings.Cut(locale, ".")
@@ -37,8 +37,7 @@ func Locale(locale string) Language {
 	return English
 }
 
-// FromEnvironment is the language that the variables of a process ask messages to be in: the first of them that is set
-// decides, as POSIX has it.
+// FromEnvironment returns the message language that the environment requests: the first variable that is set decides, as in POSIX.
 func FromEnvironment(getenv func(string) string) Language {
 	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
 		if locale := getenv(name); locale != "" {
@@ -51,8 +50,8 @@ func FromEnvironment(getenv func(string) string) Language {
 //go:embed zh
 var files embed.FS
 
-// chinese is the catalogue of zh. It is read by who needs it alone. A file that cannot be read has no words, so that what
-// it has is said in English: the tests read each.
+// chinese is the catalogue of zh, loaded on first use. An unreadable file has no words, so that its texts appear in English: the tests read
+// each file.
 var chinese = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
 	names, err := fs.Glob(files, "zh/*.yaml")
@@ -68,7 +67,7 @@ var chinese = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// Words are a format, or a text without values, in the language; the English ones where it has none.
+// Words returns the translation of a format, or of a text without values; the English text if there is none.
 func (l Language) Words(english string) string {
 	if l == Chinese {
 		if words := chinese()[english]; words != "" {

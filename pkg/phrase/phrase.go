@@ -1,6 +1,6 @@
-// Package phrase is what our programs say to people, before it is in any language: a format and its values. The format is
-// in English, as the code that says it spells it, and is the key in the catalogues of other languages, so that a sentence
-// has one home and a changed one is missed by the test of this package. What programs read is never translated.
+// Package phrase represents messages for people before they are translated: a format and its values. The format is in English, as in the code, and is
+// the key in the catalogues of other languages, so that a sentence is defined in one place and the test of this package detects a changed one. Output
+// for programs is never translated.
 package phrase
 
 import (
@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// Text is what is said, part after part. The zero value says nothing.
+// Text is a message of one or more parts. The zero value is empty.
 type Text []part
 
-// part is a format of package fmt, and its values; a value that is a Text itself is put into words with it.
+// part is a format of package fmt with its values; a value that is a Text is translated as well.
 type part struct {
 	format string
 	args   []any
 }
 
-// Of says a format with its values. They are read now: what changes later is not told.
+// Of returns a Text from a format with its values. Values are evaluated immediately: later changes have no effect.
 func Of(format string, args ...any) Text { return Template(format, args) }
 
-// Template is Of for a format that is found in a catalogue, such as that of package reason.
+// Template is Textf for a format from a catalogue, such as that of package reason.
 func Template(format string, args []any) Text {
 	kept := make([]any, len(args))
 	for i, arg := range args {
@@ -40,7 +40,7 @@ func Template(format string, args []any) Text {
 	return Text{{format: format, args: kept}}
 }
 
-// Quote says what others have written, which is in their language.
+// Quote returns a Text with text written by others, in its own language.
 func Quote(text string) Text {
 	if text == "" {
 		return nil
@@ -48,11 +48,11 @@ func Quote(text string) Text {
 	return Of("%s", text)
 }
 
-// written is a text of ours that was written down in English.
+// written is a stored English text of ours.
 type written string
 
-// Written says what a program of ours has written down in English, such as the message of a condition: in another language, if it
-// is found to be a sentence of a catalogue.
+// Written returns a Text for text that one of our programs has stored in English, such as the message of a condition. It is translated if it
+// matches a sentence of a catalogue.
 func Written(text string) Text {
 	if text == "" {
 		return nil
@@ -60,13 +60,13 @@ func Written(text string) Text {
 	return Of("%s", written(text))
 }
 
-// And goes on with another format. The text itself stays as it is.
+// And appends a format. The receiver is not modified.
 func (t Text) And(format string, args ...any) Text { return t.With(Of(format, args...)) }
 
-// With goes on with another text.
+// With appends another text.
 func (t Text) With(more Text) Text { return append(t[:len(t):len(t)], more...) }
 
-// Join says several texts, with a word between two of them that a catalogue knows.
+// Join joins texts with a translatable separator.
 func Join(texts []Text, between Text) Text {
 	var out Text
 	for i, text := range texts {
@@ -78,7 +78,7 @@ func Join(texts []Text, between Text) Text {
 	return out
 }
 
-// Replacing is the text with other words in what it quotes, such as an address that says nothing to people.
+// Replacing replaces words in what the text quotes, such as an address that means nothing to people.
 func (t Text) Replacing(old, words string) Text {
 	out := make(Text, len(t))
 	for i, p := range t {
@@ -96,19 +96,19 @@ func (t Text) Replacing(old, words string) Text {
 	return out
 }
 
-// wraps are the verbs that only fmt.Errorf knows.
+// wraps matches the verbs that only fmt.Errorf supports.
 var wraps = regexp.MustCompile(`%(\[\d+\])?w`)
 
-// String says it in English.
+// String returns the text in English.
 func (t Text) String() string { return t.In(English) }
 
-// Equal reports whether two texts say the same.
+// Equal reports whether two texts are equal.
 func (t Text) Equal(other Text) bool { return t.String() == other.String() }
 
-// MarshalJSON is the text for programs, which read the same in every language.
+// MarshalJSON encodes the text for programs, which get the same text in every language.
 func (t Text) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }
 
-// UnmarshalJSON reads such a text, which is said in the words in which it was written.
+// UnmarshalJSON decodes such a text, which cannot be translated again.
 func (t *Text) UnmarshalJSON(data []byte) error {
 	var words string
 	if err := json.Unmarshal(data, &words); err != nil {
@@ -118,7 +118,7 @@ func (t *Text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// In says it in a language; what that has no words for, in English.
+// In returns the text in a language; parts without a translation are in English.
 func (t Text) In(language Language) string {
 	var out strings.Builder
 	for _, part := range t {
@@ -138,16 +138,16 @@ func (t Text) In(language Language) string {
 	return out.String()
 }
 
-// Part is a part of a text for programs, which may have words of their own for its template. Cause, code and the like
-// are what to decide by: templates change as sentences do.
+// Part is a part of a text for programs, which may use their own words for its template. Programs should decide by cause, code and the like:
+// templates change like sentences.
 type Part struct {
-	// Template is the sentence in English, with verbs of Go's package fmt in place of its values.
+	// Template is the English sentence, with verbs of Go's package fmt in place of its values.
 	Template string `json:"template" doc:"The sentence in English, with verbs of Go's fmt (%s, %d, %q, %[1]s) in place of its values"`
 	// Params are the values, in the order of the verbs.
 	Params []string `json:"params,omitempty" doc:"The values, in the order of the verbs"`
 }
 
-// Parts are the parts of a text, for programs.
+// Parts returns the parts of a text, for programs.
 func (t Text) Parts() []Part {
 	out := make([]Part, len(t))
 	for i, part := range t {

@@ -12,28 +12,28 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// made are the formats of what programs of ours write into the cluster in English, such as the message of a condition: who reads
-// it again has the text alone.
+// made is the file with the formats of English messages that our programs store in the cluster, such as the message of a condition: their
+// readers get only the text.
 const made = "zh/messages.yaml"
 
-// saidToo are formats of messages that are said elsewhere, too, and have their words there.
+// saidToo are formats of stored messages that are also used elsewhere, and have their translations there.
 var saidToo = []string{
 	"asks %s, the namespace may have %s (quota %s): it never fits", "asks %s, and %s of %s are in use (quota %s)",
 }
 
-// within are formats of what stands within a message: an amount, or a place. A name is none of them.
+// within are formats of fragments within a message: an amount, or a place. Names are not among them.
 var within = []string{
 	"%d jobs", "%d GPUs", "%d nodes", "%d pods", "%d GPUQuotas", "1 job", "1 GPU", "1 node", "1 pod", "1 GPUQuota",
 	"type %s in pool %s", "pool %s",
 }
 
-// recognised is a format that texts are found to be made by.
+// recognised is a pattern for texts that a format has produced.
 type recognised struct {
 	format string
 	whole  *regexp.Regexp
-	// piece is the longest of the words between the verbs, without which nothing needs to be compared.
+	// piece is the longest literal between the verbs. A text without it cannot match.
 	piece string
-	// verbs are what stands in place of each value: s, q, d or g.
+	// verbs are the verbs of the values: s, q, d or g.
 	verbs []byte
 }
 
@@ -43,7 +43,7 @@ var recognisable = sync.OnceValue(func() []recognised {
 		return nil
 	}
 	formats := slices.AppendSeq(slices.Clone(saidToo), maps.Keys(words))
-	// Of two that fit, the one with more words of its own says more.
+	// If two match, the one with more literal text is more specific.
 	slices.SortFunc(formats, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	return recognisers(formats)
 })
@@ -56,10 +56,10 @@ func recognisers(formats []string) []recognised {
 	return out
 }
 
-// valuePatterns are what verbs of package fmt make.
+// valuePatterns match the output of verbs of package fmt.
 var valuePatterns = map[byte]string{'s': `(.+?)`, 'd': `(\d{1,18})`, 'g': `(\d{1,18}(?:\.\d{1,18})?)`, 'q': `("(?:[^"\\]|\\.)*")`}
 
-// recogniser finds what a format with the verbs %s, %d, %g and %q has made.
+// recogniser returns a pattern for the texts of a format with the verbs %s, %d, %g and %q.
 func recogniser(format string) recognised {
 	out := recognised{format: format}
 	pattern := `(?s)^`
@@ -84,7 +84,7 @@ func recogniser(format string) recognised {
 	return out
 }
 
-// values are what a text has in place of the verbs of the format; false for a text that it has not made.
+// values returns the values in a text at the verbs of the format; false if the text does not match.
 func (r *recognised) values(text string) ([]any, bool) {
 	if !strings.Contains(text, r.piece) {
 		return nil, false
@@ -100,7 +100,7 @@ func (r *recognised) values(text string) ([]any, bool) {
 	return out, true
 }
 
-// valueOf is a value as its verb takes it.
+// valueOf parses a value according to its verb.
 func valueOf(verb byte, text string) any {
 	switch verb {
 	case 'd':
@@ -119,8 +119,8 @@ func valueOf(verb byte, text string) any {
 	return text
 }
 
-// Message is a text of ours in the language that was written down in English, such as the message of a condition. It may be
-// several, with a semicolon between them. What others have said stays as it is.
+// Message translates a stored English message of ours, such as the message of a condition. It may consist of several, separated by
+// semicolons. Text of others is not changed.
 func (l Language) Message(text string) string {
 	if l != Chinese {
 		return text
@@ -162,7 +162,7 @@ func message(text string) (string, bool) {
 
 var parts = sync.OnceValue(func() []recognised { return recognisers(within) })
 
-// partOf is what stands within a message, in Chinese.
+// partOf translates a fragment of a message to Chinese.
 func partOf(text string) string {
 	for _, known := range parts() {
 		if values, ok := known.values(text); ok {

@@ -10,8 +10,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Adopt plans to give nodes our labels for those that the first gpuctl wrote, and with remove to take its labels away. No
-// names are all nodes that have such labels. A label of ours that a node has with another value is noted as taken.
+// Adopt plans to add our labels for those that the first gpuctl wrote, and with remove to delete its labels. Without names it covers all nodes that
+// have such labels. A label of ours with another value is recorded as taken.
 func Adopt(nodeNames []string, remove bool, nodes []corev1.Node) Plan {
 	var plan Plan
 	current := byName(nodes)
@@ -54,8 +54,7 @@ func (p *Plan) adopt(node *corev1.Node, remove bool) {
 	p.add(patch)
 }
 
-// earlierLabels are the labels of a node that the first gpuctl wrote and that are ours under another name, sorted: of two
-// spellings of one, that with a hyphen comes first.
+// earlierLabels returns the labels of the first gpuctl that are ours under another name, sorted: of two spellings, the one with a hyphen comes first.
 func earlierLabels(node *corev1.Node) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(node.Labels)), func(key string) bool {
 		return !strings.HasPrefix(key, EarlierDomain) || LabelKey(key) == key

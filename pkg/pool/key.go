@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
-// EarlierDomain is that of the labels of the first gpuctl.
+// EarlierDomain is the label domain of the first gpuctl.
 const EarlierDomain = "runwhere.ai/"
 
 // ourKeys are the names of our labels of nodes, without their domain.
@@ -20,9 +20,8 @@ var ourKeys = []string{"pool", "gpu-type", "rack", "gpu-sharing"}
 // plainKeys are the labels without a domain that the scheduler reads on nodes.
 var plainKeys = []string{names.LabelAccelerator, names.LabelInterconnect, names.LabelMemory, names.LabelCount}
 
-// LabelKey returns the key that a word means, for gpuctl and for the REST API alike. The name of one of our labels is that
-// label, under the domain of the first gpuctl and in its spelling, too: pool is g8s.host/pool. Every other word is a key as
-// it is written, such as accelerator.
+// LabelKey returns the key that a word stands for, in gpuctl and in the REST API. The name of one of our labels, also under the domain and in the
+// spelling of the first gpuctl, is that label: pool is g8s.host/pool. Every other word is a literal key, such as accelerator.
 func LabelKey(word string) string {
 	name := strings.TrimPrefix(word, EarlierDomain)
 	if name == "gpuType" || name == "gpu_type" {
@@ -34,7 +33,7 @@ func LabelKey(word string) string {
 	return word
 }
 
-// CheckLabelKey refuses a key that Kubernetes would refuse, and one of its own.
+// CheckLabelKey rejects keys that Kubernetes rejects, and Kubernetes' own keys.
 func CheckLabelKey(key string) error {
 	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
 		return phrase.Errorf("label key %q: %s", key, plainly(problems))
@@ -48,8 +47,7 @@ func CheckLabelKey(key string) error {
 	return nil
 }
 
-// CheckSlip refuses a key that is nearly one which the scheduler reads: it would label nodes with what nothing reads. The
-// error is a [SlipError].
+// CheckSlip rejects a key that is nearly one that the scheduler reads: nothing would read such a label. The error is a [MisspelledKeyError].
 func CheckSlip(key string) error {
 	if meant := meantKey(key); meant != "" && meant != key {
 		return &SlipError{Key: key, Meant: meant}
@@ -57,7 +55,7 @@ func CheckSlip(key string) error {
 	return nil
 }
 
-// meantKey is the key of a label that the scheduler reads which is nearly this one, "" for none.
+// meantKey returns the key that the scheduler reads and that is nearly the given one, "" for none.
 func meantKey(key string) string {
 	domain, name, qualified := strings.Cut(key, "/")
 	switch {
@@ -77,17 +75,17 @@ func meantKey(key string) string {
 	return ""
 }
 
-// SlipError says that a key is nearly one that the scheduler reads.
+// SlipError means that a key is nearly one that the scheduler reads.
 type SlipError struct{ Key, Meant string }
 
 func (e *SlipError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *SlipError) Says() phrase.Text {
 	return phrase.Of("label key %q: nothing reads it (did you mean %q?)", e.Key, e.Meant)
 }
 
-// CheckLabelValue refuses a value that Kubernetes would refuse. what names it.
+// CheckLabelValue rejects values that Kubernetes rejects. what names the value.
 func CheckLabelValue(what phrase.Text, value string) error {
 	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
 		return phrase.Errorf("%s is %q: %s", what, value, plainly(problems))
@@ -95,7 +93,7 @@ func CheckLabelValue(what phrase.Text, value string) error {
 	return nil
 }
 
-// plainly joins what Kubernetes says of a name, without the regular expressions.
+// plainly joins Kubernetes' messages about a name, without the regular expressions.
 func plainly(problems []string) string {
 	out := make([]string, len(problems))
 	for i, problem := range problems {

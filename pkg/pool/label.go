@@ -26,21 +26,21 @@ func Add(pool string, nodeNames []string, nodes []corev1.Node) Plan {
 	return Join(joined, nodes)
 }
 
-// Taken is a label that a node has with another value than the one that it shall have.
+// Taken is a label that a node has with another value than the wanted one.
 type Taken struct{ Node, Key, Value, Becomes string }
 
-// Hidden is a label that is set on a node where the scheduler reads another one instead, By.
+// Hidden is a label set on a node where the scheduler reads another one instead, By.
 type Hidden struct{ Node, Key, By string }
 
-// String says it.
+// String returns the message.
 func (h Hidden) String() string { return h.Says().String() }
 
-// Says says it in every language.
+// Says is the message in every language.
 func (h Hidden) Says() phrase.Text {
 	return phrase.Of("node %s has %s, which is read instead of %s", h.Node, h.By, h.Key)
 }
 
-// hiding is the label of a GPU type that is read before the one that is set, "" for none.
+// hiding returns the GPU type label that is read before the one that is set, "" for none.
 func hiding(node *corev1.Node, key string, labels map[string]*string) string {
 	at := slices.Index(names.GPUTypeLabels, key)
 	if at < 0 || labels[key] == nil {
@@ -55,8 +55,8 @@ func hiding(node *corev1.Node, key string, labels map[string]*string) string {
 	return ""
 }
 
-// Label plans to set labels of the named nodes, and to remove those whose value is nil. Labels that a node has with
-// another value are noted as taken, and those that hide one which is set, as hiding.
+// Label plans to set labels of the named nodes, and to remove those whose value is nil. Labels with another value are recorded as taken, and set
+// labels that another one hides, as hidden.
 func Label(nodeNames []string, labels map[string]*string, nodes []corev1.Node) Plan {
 	var plan Plan
 	current := byName(nodes)

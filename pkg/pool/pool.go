@@ -1,9 +1,8 @@
-// Package pool plans who is in a pool, and which other labels nodes carry. A pool is nothing but a label of its nodes,
-// so a plan is the patches of some nodes' metadata, and what stands against them: nodes that do not exist, or are in
-// another pool, or have a label with another value.
+// Package pool plans the membership of pools and the labels of nodes. A pool is only a label of its nodes, so a plan consists of metadata patches of
+// nodes, and of the obstacles: nodes that do not exist, are in another pool, or have a label with another value.
 //
-// The package is pure. Callers read the nodes, refuse what is missing or foreign, send the patches, and send
-// [Patch.Undo] of those that went through when a later one fails.
+// The package is pure. Callers read the nodes, reject missing or foreign ones, send the patches, and send [Patch.Undo] of the completed ones if a
+// later one fails.
 package pool
 
 import (
@@ -20,29 +19,29 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Plan is what changes a pool, all or nothing.
+// Plan is a change of a pool, applied as a whole or not at all.
 type Plan struct {
 	// Pool is the pool that gains or loses nodes, "" if the plan changes other labels.
 	Pool string
 	// Patches are the changes, one a node, in the order in which the nodes were named.
 	Patches []Patch
-	// Unchanged are the named nodes that are already as they shall be.
+	// Unchanged are the named nodes that already have the wanted state.
 	Unchanged []string
 	// Missing are the named nodes that the cluster does not have.
 	Missing []string
 	// Foreign are the named nodes that are in another pool.
 	Foreign []Foreign
-	// Leaving says that the nodes leave the pool; then foreign ones stay where they are, even by force.
+	// Leaving says that the nodes leave the pool. Then foreign nodes stay, even by force.
 	Leaving bool
 	// Taken are the labels that nodes have with another value, such as their GPU types.
 	Taken []Taken
-	// Hidden are the labels that are set and not read, as the node has another one.
+	// Hidden are labels that are set but not read, because the node has another one.
 	Hidden []Hidden
-	// Empty says that no node was in the pool, which is how a pool that does not exist looks.
+	// Empty says that no node was in the pool, which is the same as a missing pool.
 	Empty bool
 }
 
-// Diff shows the labels that change, a line for each node; "" for none.
+// Diff returns the changed labels, a line for each node; "" for none.
 func (p *Plan) Diff() string {
 	if len(p.Patches) == 0 {
 		return ""
@@ -54,8 +53,7 @@ func (p *Plan) Diff() string {
 	return out
 }
 
-// Moved are the nodes that a plan takes into its pool, each with the pool that it leaves for that, "" for none; and those that
-// leave its pool.
+// Moved returns the nodes that join the pool, each with the pool that it leaves, "" for none, and the nodes that leave the pool.
 func (p *Plan) Moved() (taken []Foreign, left []string) {
 	for _, patch := range p.Patches {
 		change, ok := patch.Labels[names.LabelPool]
@@ -95,7 +93,7 @@ type Change struct {
 	Before, After *string
 }
 
-// Apply plans to make the nodes of p the pool's, and no others: those that p does not name leave it.
+// Apply plans to make the nodes of p exactly the pool's nodes: others leave it.
 func Apply(p *workload.Pool, nodes []corev1.Node) Plan {
 	plan := Join(p, nodes)
 	for i := range nodes {
@@ -107,8 +105,8 @@ func Apply(p *workload.Pool, nodes []corev1.Node) Plan {
 	return plan
 }
 
-// Join plans to bring the nodes of p into the pool, to label them with their GPU types and to note the
-// pool's description on them. A GPU type that p does not name stays as it is.
+// Join plans to add the nodes of p to the pool, to label them with their GPU types, and to annotate them with the pool's description. GPU types that
+// p omits stay unchanged.
 func Join(p *workload.Pool, nodes []corev1.Node) Plan {
 	plan := Plan{Pool: p.Name, Empty: isEmpty(p.Name, nodes)}
 	current := byName(nodes)
@@ -128,7 +126,7 @@ func Join(p *workload.Pool, nodes []corev1.Node) Plan {
 	return plan
 }
 
-// noteTaken notes that a patch changes a label which the node has with another value.
+// noteTaken records that a patch changes a label that the node has with another value.
 func (p *Plan) noteTaken(patch *Patch, key string) {
 	if change := patch.Labels[key]; change.Before != nil && change.After != nil {
 		p.Taken = append(p.Taken, Taken{Node: patch.Node, Key: key, Value: *change.Before, Becomes: *change.After})
@@ -150,8 +148,8 @@ func join(p *workload.Pool, member workload.PoolNode, node *corev1.Node) Patch {
 	return patch
 }
 
-// Leave plans to take the named nodes out of a pool. Nodes of another pool, or of none, are foreign: they
-// stay where they are, even by force. GPU types stay on the nodes.
+// Leave plans to remove the named nodes from a pool. Nodes of another pool, or of none, are foreign: they stay, even by force. GPU types stay on the
+// nodes.
 func Leave(pool string, nodeNames []string, nodes []corev1.Node) Plan {
 	plan := Plan{Pool: pool, Leaving: true, Empty: isEmpty(pool, nodes)}
 	current := byName(nodes)
@@ -173,8 +171,7 @@ func Leave(pool string, nodeNames []string, nodes []corev1.Node) Plan {
 	return plan
 }
 
-// Delete plans to take every node out of a pool, whether or not a file names it. A pool without nodes does
-// not exist, so a plan without patches means that there is no such pool.
+// Delete plans to remove all nodes from a pool. A pool without nodes does not exist, so a plan without patches means that there is no such pool.
 func Delete(pool string, nodes []corev1.Node) Plan {
 	plan := Plan{Pool: pool, Empty: isEmpty(pool, nodes)}
 	for i := range nodes {
@@ -207,7 +204,7 @@ func patchOf(node *corev1.Node) Patch {
 	}
 }
 
-// set notes that key shall have the value after, unless it has.
+// set records a change of key to the value after, unless it already has it.
 func set(changes map[string]Change, current map[string]string, key string, after *string) {
 	value, present := current[key]
 	switch {
@@ -219,7 +216,7 @@ func set(changes map[string]Change, current map[string]string, key string, after
 	}
 }
 
-// Members are the names of the nodes that are in a pool, in order.
+// Members returns the sorted names of a pool's nodes.
 func Members(pool string, nodes []corev1.Node) []string {
 	var out []string
 	for i := range nodes {
@@ -243,7 +240,7 @@ func byName(nodes []corev1.Node) map[string]*corev1.Node {
 	return index
 }
 
-// Applied is a node as p makes it.
+// Applied returns the node after the patch.
 func (p Patch) Applied(node *corev1.Node) *corev1.Node {
 	out := node.DeepCopy()
 	out.Labels, out.Annotations = applied(out.Labels, p.Labels), applied(out.Annotations, p.Annotations)
@@ -264,14 +261,14 @@ func applied(current map[string]string, changes map[string]Change) map[string]st
 	return current
 }
 
-// Undo plans to give a node, as it is now, back what p changed. It returns false when what p wrote was changed since:
-// then the node is left alone.
+// Undo returns the patch that reverts p on the current node. It returns false if the values written by p have changed since: then the node must be
+// left alone.
 func (p Patch) Undo(node *corev1.Node) (Patch, bool) {
 	undo := patchOf(node)
 	return undo, revert(undo.Labels, p.Labels, node.Labels) && revert(undo.Annotations, p.Annotations, node.Annotations)
 }
 
-// revert fills in undo, and reports whether current still has all that the changes wrote.
+// revert fills in undo, and reports whether current still has all values that the changes wrote.
 func revert(undo, changes map[string]Change, current map[string]string) bool {
 	for key, change := range changes {
 		value, present := current[key]

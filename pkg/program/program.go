@@ -1,5 +1,4 @@
-// Package program is what those of our programs that run for long begin with: signals and exit code, version, connection
-// to the cluster, log.
+// Package program provides the basics of our long-running programs: signals and exit code, version, connection to the cluster, log.
 package program
 
 import (
@@ -19,10 +18,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// release is what the linker fills in: -X g8s.host/gpu-scheduler/pkg/program.release=v1.0.0.
+// release is set by the linker: -X g8s.host/gpu-scheduler/pkg/program.release=v1.0.0.
 var release string
 
-// coded is an error with an exit code of its own.
+// coded is an error with an exit code.
 type coded struct {
 	error
 	code int
@@ -30,11 +29,11 @@ type coded struct {
 
 func (c coded) Unwrap() error { return c.error }
 
-// Exit returns an error that has the program end with a code.
+// Exit returns an error with which the program exits with a code.
 func Exit(code int, err error) error { return coded{err, code} }
 
-// Main runs a command until it ends, or SIGINT or SIGTERM ends its context, and returns the exit code: 0, or after an error was printed
-// 1, or that of [Exit].
+// Main runs a command until it ends, or SIGINT or SIGTERM ends its context. It returns the exit code: 0, or after printing an error 1 or the code of
+// [WithExitCode].
 func Main(cmd *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -45,7 +44,7 @@ func Main(cmd *cobra.Command) int {
 	return 0
 }
 
-// CodeOf returns the exit code that a program ends with for an error: 0 for none.
+// CodeOf returns the exit code for an error: 0 for none.
 func CodeOf(err error) int {
 	var own coded
 	switch {
@@ -57,13 +56,13 @@ func CodeOf(err error) int {
 	return 1
 }
 
-// New is a command without arguments that prints neither its usage nor its error when it fails: [Main] prints the error.
+// New returns a command without arguments that prints neither its usage nor its error when it fails: [Main] prints the error.
 func New(cmd *cobra.Command) *cobra.Command {
 	cmd.Args, cmd.SilenceUsage, cmd.SilenceErrors, cmd.Version = cobra.NoArgs, true, true, Version()
 	return cmd
 }
 
-// Version is what the Makefile, or else the Go toolchain, recorded when it built this binary.
+// Version returns the version that the Makefile, or else the Go toolchain, recorded in this binary.
 func Version() string {
 	recorded := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -72,8 +71,7 @@ func Version() string {
 	return cmp.Or(release, recorded, "unknown")
 }
 
-// Config connects a program with its own identity, that of its pod when kubeconfig is empty. The API server knows it by
-// its name and version.
+// Config returns the connection of a program with its own identity, that of its pod if kubeconfig is empty. The user agent is its name and version.
 func Config(kubeconfig, name string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -83,7 +81,7 @@ func Config(kubeconfig, name string) (*rest.Config, error) {
 	return config, nil
 }
 
-// UnlimitedConfig is [Config] without client-go's limit of 5 requests a second: the API server shares its capacity fairly.
+// UnlimitedConfig is [RESTConfig] without client-go's limit of 5 requests a second: the API server shares its capacity fairly.
 func UnlimitedConfig(kubeconfig, name string) (*rest.Config, error) {
 	config, err := Config(kubeconfig, name)
 	if err != nil {
@@ -93,7 +91,7 @@ func UnlimitedConfig(kubeconfig, name string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Logger writes in the format of the flag --log-format: json or text.
+// Logger returns a logger in the format of the flag --log-format: json or text.
 func Logger(format string, out io.Writer) (*slog.Logger, error) {
 	switch format {
 	case "json":

@@ -24,21 +24,21 @@ type wish struct {
 	requests []*fit.Request
 	// owner is the controller of the pods.
 	owner types.UID
-	// beyond is what keeps the pods from starting that no node shows, by the scheduler's last verdict.
+	// beyond is what blocks the pods by the scheduler's last verdict and no node shows.
 	beyond *diagnosis.Finding
-	// confined pods start when one domain of the topology has room for all: when that is, is not known.
+	// confined pods start when one domain of the topology has room for all, at an unknown time.
 	confined bool
-	// promised is by when the scheduler has said that it starts, the zero time where it has not.
+	// promised is the start that the scheduler has announced, the zero time if it has not.
 	promised time.Time
-	// placed is how many of the requests have their place as the line is played.
+	// placed is how many of the requests have their place as the queue is played forward.
 	placed int
-	// overQuota says that a GPUQuota is the cause that it waits, which others may leave enough of. keeper is the one that keeps it waiting as
-	// the line is played, "" where that is not known.
+	// overQuota is true if the entry waits for a GPUQuota, which others may release. keeper is the quota that blocks it as the queue is played
+	// forward, "" if unknown.
 	overQuota bool
 	keeper    string
 }
 
-// together says whether the pods start at once or not at all. Others, such as the tasks of an array, start one by one.
+// together reports whether the pods start all at once or not at all. Others, such as the tasks of an array, start one by one.
 func (w *wish) together() bool { return w.requests[0].Pod.Labels[names.LabelPodGroup] != "" }
 
 // machine is a node that is played forward.
@@ -58,16 +58,16 @@ func (m *machine) remove(pod *corev1.Pod) {
 	m.free = m.FreeGPUs()
 }
 
-// release is a pod that gives back what it holds, at the latest.
+// release is the time at which a pod releases what it holds, at the latest.
 type release struct {
 	at   time.Time
 	node string
 	pod  *corev1.Pod
-	// replaced pods have a limit of their own: the next task of their array, or the next run of theirs, comes after them.
+	// replaced pods have a limit of their own: the next task of their array, or their next run, follows.
 	replaced bool
 }
 
-// releaseOf is when a pod that started at a time ends, by the limit of its Job or its own; false if it has none.
+// releaseOf is when a pod that started at a time ends, by the limit of its Job or its own; false without a limit.
 func releaseOf(pod *corev1.Pod, node string, start time.Time, limits map[types.UID]time.Time) (release, bool) {
 	end, limited := limits[ownerOf(pod)]
 	out := release{at: end, node: node, pod: pod}
@@ -81,9 +81,9 @@ func releaseOf(pod *corev1.Pod, node string, start time.Time, limits map[types.U
 	return out, limited
 }
 
-// estimate fills in when entries start. It plays the lines forward: at each end of a job that has a time limit, the
-// entries are tried in their order, by the judgement that gpuctl why and the scheduler share. What ends at no known time
-// is never given back, so whatever depends on it stays unknown; an estimate is not made up. It returns the pools that have lines.
+// estimate fills in when entries start. It plays the queues forward: at each end of a job with a time limit, it tries the entries in order, with the
+// checks that gpuctl why and the scheduler share. Pods without a known end are never released, so whatever depends on them stays unknown, rather than
+// guessed. It returns the pools with queues.
 func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) map[string]*pool {
 	limits, pools := ends(objects.Jobs), map[string]*pool{}
 	var topologies gpu.Topologies
@@ -103,8 +103,7 @@ func estimate(entries []Entry, objects *snapshot.Snapshot, now time.Time) map[st
 	return pools
 }
 
-// ends are when jobs that have a time limit end, at the latest. Kubernetes counts it from the creation of the pods,
-// the time in line included.
+// ends are the latest end times of jobs with a time limit. Kubernetes counts it from the creation of the pods, including the time in the queue.
 func ends(jobs []batchv1.Job) map[types.UID]time.Time {
 	out := map[types.UID]time.Time{}
 	for i := range jobs {
@@ -116,7 +115,7 @@ func ends(jobs []batchv1.Job) map[types.UID]time.Time {
 	return out
 }
 
-// line is the line of one pool, played forward.
+// line is the queue of one pool, played forward.
 type line struct {
 	entries  []Entry
 	pool     *pool
@@ -124,7 +123,7 @@ type line struct {
 	releases []release
 	// start is when it is played, now how far.
 	start, now time.Time
-	// aside are those of the entries before the next that a quota keeps waiting.
+	// aside are the entries before the next that a quota blocks.
 	aside aside
 	next  int
 	// reservations keep nodes from entries until they end.
@@ -160,7 +159,7 @@ func newLine(entries []Entry, objects *snapshot.Snapshot, now time.Time, topolog
 	return l
 }
 
-// judge notes which entries no node could ever hold, and which start on no node as things are.
+// judge marks entries that no node could ever hold, and those that currently start on no node.
 func (l *line) judge(entry *Entry) {
 	switch {
 	case entry.Never, entry.Cause != "":
@@ -176,7 +175,7 @@ func (l *line) judge(entry *Entry) {
 	}
 }
 
-// promisedBy is by when the scheduler said that a job starts, by the deadlines of those who run; the zero time where it did not.
+// promisedBy parses the start of a job that the scheduler announced, by the deadlines of running jobs; the zero time if it announced none.
 func promisedBy(message string) time.Time {
 	values, ok := reason.Promised.ValuesIn(message)
 	if !ok {
@@ -187,13 +186,13 @@ func promisedBy(message string) time.Time {
 	}
 	at, err := time.Parse(time.RFC3339, values[len(values)-1])
 	if err != nil {
-		return time.Time{} // whoever wrote that was not the scheduler
+		return time.Time{} // the scheduler did not write that
 	}
 	return at
 }
 
-// heedPromises has entries start by when the scheduler has promised it, where that is not known, or would be later, as the line is played: the scheduler
-// keeps nodes for them, and knows more.
+// heedPromises sets the start of entries to the one that the scheduler announced, if it is unknown or later by the simulation: the scheduler reserves
+// nodes for them, and has more information.
 func (l *line) heedPromises() {
 	for i := range l.entries {
 		entry := &l.entries[i]
@@ -204,13 +203,13 @@ func (l *line) heedPromises() {
 	}
 }
 
-// release notes what will be given back, in the order of time.
+// release records a future release, in the order of time.
 func (l *line) release(r release) {
 	at, _ := slices.BinarySearchFunc(l.releases, r, func(a, b release) int { return a.at.Compare(b.at) })
 	l.releases = slices.Insert(l.releases, at, r)
 }
 
-// begin notes that pods of an entry start now, and when they end.
+// begin records that pods of an entry start now, and when they end.
 func (l *line) begin(entry *Entry, placed []release, limits map[types.UID]time.Time) {
 	l.shares.take(placed)
 	entry.wish.placed += len(placed)
@@ -224,7 +223,7 @@ func (l *line) begin(entry *Entry, placed []release, limits map[types.UID]time.T
 	}
 }
 
-// placeSome puts pods on machines up to the first that fits none.
+// placeSome puts pods on nodes up to the first that does not fit.
 func (l *line) placeSome(requests []*fit.Request) []release {
 	var placed []release
 	for _, request := range requests {
@@ -243,7 +242,7 @@ func (l *line) undo(placed []release) {
 	}
 }
 
-// tightest puts a pod on the machine that has the fewest GPUs left then, nil if it fits none.
+// tightest puts a pod on the node with the fewest GPUs left afterwards, nil if it fits none.
 func (l *line) tightest(request *fit.Request) *machine {
 	need, closed := request.Demand.Whole, l.reservations.Against(request.Pod, l.now)
 	var fitting []*machine

@@ -17,11 +17,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// mostForecast is how many pods of a line take part in a forecast: who is behind them has none.
+// mostForecast is how many pods of a queue take part in a forecast. Pods behind them have none.
 const mostForecast = 5000
 
-// mostShapes is how many kinds of jobs take part: each is tried whenever a job ends, and whoever is the first that asks yet something else
-// has no forecast, nor has who is behind it.
+// mostShapes is how many kinds of jobs take part, since each is tried whenever a job ends. The first job beyond that, and all jobs behind it, have no
+// forecast.
 const mostShapes = 30
 
 // Outlook is between which moments jobs start.
@@ -29,7 +29,7 @@ type Outlook map[key]outlook
 
 type outlook struct{ earliest, latest time.Time }
 
-// Tell notes an outlook with the entries that it is of, and that do not start now. It may be somewhat older than the queue.
+// Tell adds estimates to the entries that they are for and that do not start now. The estimates may be somewhat older than the queue.
 func (q *Queue) Tell(of Outlook, now time.Time) {
 	for i := range q.Entries {
 		entry := &q.Entries[i]
@@ -57,12 +57,12 @@ func later(a, b time.Time) time.Time {
 
 func (e *Entry) key() key { return key{e.Namespace, e.Kind, e.Name} }
 
-// Outlook is between which moments entries start, by how long jobs have run that were like those that run now and those that
-// come before. It is of jobs that wait for room alone, where enough is known of the past. objects are those that the queue was built from.
+// Outlook estimates between which moments entries start, from how long similar jobs have run. It covers only jobs that wait for room, and only if
+// enough history is known. objects are those that the queue was built from.
 //
-// What it counts is whole GPUs, CPU, memory and pods, and what GPUQuotas allow at most. Of jobs that ask for a part of a GPU, and of a pool of which a reservation
-// keeps nodes, there is none; nor of gangs: smaller jobs that come later get past them, and nobody knows of those yet
-// (docs/benchmarks/queueing.md has how far off it would be).
+// It counts whole GPUs, CPU, memory and pods, and the maxima of GPUQuotas. There are no estimates for jobs that request a part of a GPU, for a pool
+// with reserved nodes, or for gangs: smaller jobs that arrive later get past a gang, and are not known yet (docs/benchmarks/queueing.md has how far
+// off it would be).
 func (q *Queue) Outlook(objects *snapshot.Snapshot, past *survival.History, now time.Time) Outlook {
 	out := Outlook{}
 	if past == nil || len(objects.Nodes) == 0 {
@@ -82,10 +82,10 @@ func (q *Queue) Outlook(objects *snapshot.Snapshot, past *survival.History, now 
 	return out
 }
 
-// budgetOf is what each forecast of so many lines may cost, of which there are two: all of them share one budget.
+// budgetOf is the cost limit of each forecast of that many queues, of which there are two: all of them share one budget.
 func budgetOf(lines int) int { return forecast.Budget / (2 * lines) }
 
-// uncertainLines are the entries of each pool of which a forecast may say more of some than is known.
+// uncertainLines returns the entries of each pool in which a forecast may improve some estimates.
 func (q *Queue) uncertainLines(now time.Time) (out [][]Entry) {
 	for start := 0; start < len(q.Entries); {
 		end := start
@@ -101,19 +101,19 @@ func (q *Queue) uncertainLines(now time.Time) (out [][]Entry) {
 	return out
 }
 
-// uncertain reports whether a forecast may say more of an entry than is known: there is no room for it now.
+// uncertain reports whether a forecast may improve the estimate of an entry: there is no room for it now.
 func (e *Entry) uncertain(now time.Time) bool {
 	return e.waitsForRoom() && (e.ETA == nil || e.ETA.After(now))
 }
 
-// waitsForRoom reports whether an entry starts once there is room for it, on nodes and in quotas, and not when others leave for it.
+// waitsForRoom reports whether an entry waits only for room, on nodes and in quotas, and not for an eviction.
 func (e *Entry) waitsForRoom() bool {
 	counted := e.Cause == "" || e.wish.overQuota
 	return e.Position > 0 && !e.Never && !e.Reclaims && counted && !e.wish.confined && len(e.wish.requests) > 0
 }
 
-// people are who submitted jobs, and when those began of which pods have ended well already: the others come after them, as tasks
-// of an array do.
+// people are the users of jobs, and the start times of jobs with pods that have already succeeded: their other pods come after those, as tasks of an
+// array do.
 type people struct {
 	users  map[key]string
 	begins map[types.UID]time.Time
@@ -135,7 +135,7 @@ func peopleOf(objects *snapshot.Snapshot) people {
 	return out
 }
 
-// forecaster puts the line of a pool in the terms of a forecast.
+// forecaster translates the queue of a pool for a forecast.
 type forecaster struct {
 	entries []Entry
 	pool    *pool
@@ -144,7 +144,7 @@ type forecaster struct {
 	now     time.Time
 	limits  map[types.UID]time.Time
 	quotas  []gpuquota.Quota
-	// state is the pool, and places are the entries whose first pods are in line there, by where that is.
+	// state is the pool, and places are the entries by the position of their first pod in the queue.
 	state  forecast.State
 	places map[int]*Entry
 	shapes map[string]int
@@ -165,8 +165,8 @@ func (f *forecaster) reserved(objects []names.GPUReservation) bool {
 	return false
 }
 
-// tell writes down when entries start. One for which there is room at once, and which the scheduler has refused all the same, waits
-// for something that is not counted here: it is left out the second time, as it takes room from nobody.
+// tell computes when entries start. If there is room for an entry at once and the scheduler has refused it nevertheless, it waits for something that
+// is not counted here. It is skipped in the second run, as it takes no room.
 func (f *forecaster) tell(out Outlook) {
 	f.line()
 	starts := forecast.Starts(&f.state, len(f.state.Waiting)-1, f.budget)
@@ -187,7 +187,7 @@ func (f *forecaster) tell(out Outlook) {
 	}
 }
 
-// line has those that wait for room, in order. Of pods that start one by one each is in line for itself.
+// line collects the entries that wait for room, in order. Pods that start one by one are separate items.
 func (f *forecaster) line() {
 	f.state.Waiting, f.places = f.state.Waiting[:0], map[int]*Entry{}
 	for i := range f.entries {
@@ -216,14 +216,14 @@ func (f *forecaster) line() {
 	}
 }
 
-// parts reports whether a pod asks for parts of cards, which are not counted.
+// parts reports whether a pod requests parts of GPUs, which are not counted.
 func parts(r *fit.Request) bool { return r.Demand.Shared > 0 || r.Demand.MIG > 0 }
 
 func (f *forecaster) job(of key, gpus int64) survival.Job {
 	return survival.Job{Namespace: of.namespace, User: f.known.users[of], Pool: f.pool.name, GPUs: gpus}
 }
 
-// limitOf is how long an entry may run at most once it has started, 0 for as long as it likes. A Job counts its time in line, too.
+// limitOf is how long an entry may run once it has started, 0 without a limit. A Job also counts its time in the queue.
 func (f *forecaster) limitOf(entry *Entry) time.Duration {
 	var limit time.Duration
 	if seconds := entry.wish.requests[0].Pod.Spec.ActiveDeadlineSeconds; seconds != nil {
@@ -235,7 +235,7 @@ func (f *forecaster) limitOf(entry *Entry) time.Duration {
 	return limit
 }
 
-// shape is the number of what pods ask, -1 where there are enough others.
+// shape is the number of a kind of request, -1 if there are too many kinds.
 func (f *forecaster) shape(requests []*fit.Request) int {
 	alike := make([]byte, 0, 1024)
 	shares := f.sharesOf(requests)
@@ -263,7 +263,7 @@ func (f *forecaster) shape(requests []*fit.Request) int {
 	return number
 }
 
-// sharesOf is what pods take of quotas that start together. Of a quota that counts one type they take nothing where they may go to another.
+// sharesOf is what pods that start together take of quotas. They take nothing of a quota for one type if they accept another.
 func (f *forecaster) sharesOf(requests []*fit.Request) []forecast.Share {
 	taken := make([]int64, len(f.quotas))
 	for _, request := range requests {
@@ -276,7 +276,7 @@ func (f *forecaster) sharesOf(requests []*fit.Request) []forecast.Share {
 	return sharesIn(taken)
 }
 
-// take adds what a pod takes of each quota at a place.
+// take adds a pod's use of each quota at a place.
 func (f *forecaster) take(taken []int64, pod *corev1.Pod, at gpuquota.Place) {
 	if len(f.quotas) == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fit"
 )
 
-// play tries the entries in their order at each moment that GPUs are given back, or a reservation ends. Nobody is let past one that does not
-// fit: whether that happens is not known, and it would only make others later. One that a quota keeps waiting keeps nobody waiting.
+// play tries the entries in order whenever GPUs are released or a reservation ends. No entry passes one that does not fit: whether that happens is
+// unknown, and it would only delay others. An entry that a quota blocks does not block others.
 func (l *line) play(limits map[types.UID]time.Time) {
 	for !l.pass(limits) {
 		if ends := l.reservations.NextEnd(l.now); !ends.IsZero() && (len(l.releases) == 0 || ends.Before(l.releases[0].at)) {
@@ -41,7 +41,7 @@ func (l *line) first() *Entry {
 	return &l.entries[l.next]
 }
 
-// pass tries the entries that wait, and reports whether none is left.
+// pass tries the waiting entries, and reports whether none is left.
 func (l *line) pass(limits map[types.UID]time.Time) bool {
 	if !l.passAside(limits) {
 		return false
@@ -58,7 +58,7 @@ func (l *line) pass(limits map[types.UID]time.Time) bool {
 	return len(l.aside.lanes) == 0
 }
 
-// passAside tries those that a quota keeps waiting of which somebody has left something, and reports whether there was room for them.
+// passAside tries the entries whose blocking quota was released, and reports whether there was room for them.
 func (l *line) passAside(limits map[types.UID]time.Time) bool {
 	l.aside.open()
 	for lane := l.aside.next(l.shares.hasLeft); lane != nil; lane = l.aside.next(l.shares.hasLeft) {
@@ -76,7 +76,7 @@ func (l *line) passAside(limits map[types.UID]time.Time) bool {
 	return true
 }
 
-// fate is what becomes of an entry that is tried.
+// fate is the result of trying an entry.
 type fate int
 
 const (
@@ -85,8 +85,8 @@ const (
 	overQuota
 )
 
-// place puts pods of an entry on machines, of a gang all or none, and notes when the first starts. One is done when no pod is left, or when
-// it does not start as things are: no node could hold it, something else than room is in its way, or its own limit has ended by then.
+// place puts pods of an entry on nodes, of a gang all or none, and records when the first starts. An entry is done when no pod is left, or when it
+// currently cannot start: no node could hold it, something other than room blocks it, or its own limit has ended by then.
 func (l *line) place(entry *Entry, limits map[types.UID]time.Time) fate {
 	end, limited := limits[entry.wish.owner]
 	if entry.Never || entry.Cause != "" && !entry.wish.overQuota || limited && !end.After(l.now) {
@@ -105,19 +105,19 @@ func (l *line) place(entry *Entry, limits map[types.UID]time.Time) fate {
 	}
 }
 
-// allowed is how many of the pods of an entry that wait may start by the quotas. It notes which quota lets none.
+// allowed is how many of the waiting pods of an entry may start by the quotas. It records which quota blocks all.
 func (l *line) allowed(entry *Entry, left []*fit.Request) int {
 	allowed, excess := l.shares.allow(entry, left)
 	if excess != nil && (l.now.Equal(l.start) || excess.Asked > excess.Max) && entry.wish.placed+allowed == 0 {
 		entry.over(excess.Quota, excess.Used, excess.Max, excess.Asked)
 	}
-	if entry.wish.overQuota && l.now.Equal(l.start) { // what is kept for others counts, too
+	if entry.wish.overQuota && l.now.Equal(l.start) { // guarantees for others count, too
 		return 0
 	}
 	return allowed
 }
 
-// seat puts so many of the pods of an entry that wait on machines.
+// seat puts that many of the waiting pods of an entry on nodes.
 func (l *line) seat(entry *Entry, left []*fit.Request, allowed int, limits map[types.UID]time.Time) fate {
 	placed := l.placeSome(left[:allowed])
 	whole := len(placed) == len(left)

@@ -14,12 +14,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// pool is the nodes of a pool without the pods on them: what they could hold if those were gone. What is computed for a
-// pod holds for all that are alike.
+// pool is the nodes of a pool without their pods: what they could hold if empty. What is computed for a pod holds for all equal ones.
 type pool struct {
 	name  string
 	nodes []corev1.Node
-	// mended are the nodes as if all of them took pods and all their cards were healthy: what is closed opens again.
+	// mended are the nodes as if all of them were schedulable with healthy GPUs, since closed nodes reopen.
 	mended, bare []*fit.Node
 	topologies   *gpu.Topologies
 	able         map[string]bool
@@ -28,10 +27,10 @@ type pool struct {
 
 // shape is what pods that are alike find.
 type shape struct {
-	// open are the names of the nodes that take them when they are empty, and places their numbers.
+	// open are the names of the nodes that take them when empty, and places their numbers.
 	open   []string
 	places []int
-	// closed are the nodes that would, by what keeps the pods away.
+	// closed are the nodes that would otherwise, by what closes them.
 	closed map[reason.Cause]int
 }
 
@@ -43,7 +42,7 @@ func newPool(nodes []corev1.Node, name string, topologies *gpu.Topologies) *pool
 	}
 }
 
-// mendedNode is made when it is first looked at.
+// mendedNode is created on first use.
 func (p *pool) mendedNode(i int) *fit.Node {
 	if p.mended[i] == nil {
 		object := fit.Opened(&p.nodes[i])
@@ -53,7 +52,7 @@ func (p *pool) mendedNode(i int) *fit.Node {
 	return p.mended[i]
 }
 
-// heal makes all cards of a node healthy.
+// heal makes all GPUs of a node healthy.
 func heal(node *corev1.Node) {
 	inventory, err := gpu.InventoryOf(node)
 	if err != nil || inventory.Derived {
@@ -71,8 +70,8 @@ func heal(node *corev1.Node) {
 	}
 }
 
-// couldHold reports whether the nodes could hold one pod of a job, and all of them if they are a gang, if they were empty
-// and nothing kept pods away: that comes and goes.
+// couldHold reports whether the nodes, if they were empty and schedulable, could hold one pod of a job, or all of them if they are a gang. Whether a
+// node is schedulable changes over time.
 func (p *pool) couldHold(requests []*fit.Request) bool {
 	if requests[0].Pod.Labels[names.LabelPodGroup] != "" {
 		return p.holdsAll(requests)
@@ -107,7 +106,7 @@ func (p *pool) holdsAll(requests []*fit.Request) bool {
 	return true
 }
 
-// shapeOf looks at every node for pods like this one, once.
+// shapeOf checks every node for pods like this one, once.
 func (p *pool) shapeOf(request *fit.Request) *shape {
 	key := request.Alikeness()
 	if p.shapes[key] == nil {
@@ -128,7 +127,7 @@ func (p *pool) shapeOf(request *fit.Request) *shape {
 	return p.shapes[key]
 }
 
-// look tells whether an empty node takes a pod, and if it does not, what is in the way that may be mended.
+// look reports whether an empty node takes a pod, and if not, which repairable cause prevents it.
 func (p *pool) look(request *fit.Request, i int) (cause reason.Cause, takes bool) {
 	if p.bare[i] == nil {
 		p.bare[i] = fit.NewNode(&p.nodes[i], nil, p.topologies)
@@ -150,7 +149,7 @@ func (p *pool) look(request *fit.Request, i int) (cause reason.Cause, takes bool
 // open are the names of the nodes that take pods like this one, if they have room.
 func (p *pool) open(request *fit.Request) []string { return p.shapeOf(request).open }
 
-// closedTo tells why no node takes pods like this one now, however empty it is, and that nodes would but for that.
+// closedTo explains why no node, even if empty, currently takes pods like this one, if nodes would take it otherwise.
 func (p *pool) closedTo(request *fit.Request) (diagnosis.Finding, bool) {
 	found := p.shapeOf(request)
 	if len(found.open) > 0 || len(found.closed) == 0 {

@@ -1,8 +1,8 @@
-// Package queue is the line of jobs that wait for GPUs, in the order in which the scheduler tries them: by priority,
-// then by time, the pods of a job together. Each pool has a line of its own, because only jobs of one pool compete.
+// Package queue is the queue of jobs that wait for GPUs, in the order in which the scheduler tries them: by priority, then by time, the pods of a job
+// together. Each pool has its own queue, because only jobs of one pool compete.
 //
-// The order says who is tried first, not who starts first: a job that fits now starts, also when one before it does
-// not fit. [Build] is pure; [Read] gathers what it needs.
+// The order defines which job is tried first, not which starts first: a job that fits now starts even if one before it does not fit. [Build] is pure;
+// [Read] gathers what it needs.
 package queue
 
 import (
@@ -24,10 +24,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Entry is a job that waits, or a pod that belongs to none. JSON keys are a contract.
+// Entry is a waiting job, or a waiting pod that belongs to none. JSON keys are a contract.
 type Entry struct {
-	// Position is the place in the pool's line, from 1. It is 0 for a job that is in none: a quota keeps its pods from
-	// being created.
+	// Position is the position in the pool's queue, from 1. It is 0 for a job that is in none: a quota prevents the creation of its pods.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
 	// Name and Kind are the job's. A pod that belongs to no job has its own name, and no kind.
@@ -37,54 +36,53 @@ type Entry struct {
 	// Priority is the value that the scheduler sorts by, and PriorityClass its name.
 	Priority      int32  `json:"priority"`
 	PriorityClass string `json:"priorityClass,omitempty"`
-	// Pods is how many pods wait, and GPUs what they ask together: whole GPUs or slots of shared ones. MIG is what each of
-	// them asks of MIG slices, which GPUs does not count.
+	// Pods is how many pods wait, and GPUs their total request: whole GPUs or slots of shared ones. MIG is the request of each for MIG slices, which
+	// GPUs does not count.
 	Pods     int                      `json:"pods"`
 	GPUs     int64                    `json:"gpus"`
 	MIG      []inventory.AskedProfile `json:"mig,omitempty"`
 	GPUTypes []string                 `json:"gpuTypes,omitempty"`
 	// Since is when the first of the pods began to wait.
 	Since time.Time `json:"since"`
-	// JobsAhead and GPUsAhead are those of the pool's line before this entry.
+	// JobsAhead and GPUsAhead count what is before this entry in the pool's queue.
 	JobsAhead int   `json:"jobsAhead"`
 	GPUsAhead int64 `json:"gpusAhead"`
-	// Trouble is what the scheduler said when it tried last.
+	// Trouble is the scheduler's message of its last attempt.
 	inventory.Trouble
-	// Says is the trouble in every language, where it is a sentence of ours.
+	// Says is the trouble in every language, if it is one of our sentences.
 	Says phrase.Text `json:"-"`
-	// Cause is why the job does not start whatever room there is, in a word of gpuctl why; Trouble then says it. Empty for
-	// a job that waits for room alone. Where it is a GPUQuota that is used up, ETA, Earliest and Latest are of when the job has its share
-	// of that, too.
+	// Cause is why the job does not start regardless of room, as a cause of gpuctl why; Trouble then describes it. It is empty for a job that waits
+	// only for room. If a GPUQuota is exhausted, ETA, Earliest and Latest account for that as well.
 	Cause reason.Cause `json:"cause,omitempty"`
 	// ETA is when the job starts if every job before it uses all of its time limit; nil when that is unknown. Of pods that
 	// start one by one, such as the tasks of an array, it is when the first does.
 	ETA *time.Time `json:"eta,omitempty"`
-	// Earliest and Latest are between when it starts with a probability of Confidence, by how long jobs like those before it have
-	// run. They are nil where too little is known of that. See [Queue.Outlook].
+	// Earliest and Latest bound the start with a probability of Confidence, by how long jobs like those before it have run. They are nil if too
+	// little is known. See [Queue.EstimateStarts].
 	Earliest   *time.Time `json:"earliest,omitempty"`
 	Latest     *time.Time `json:"latest,omitempty"`
 	Confidence float64    `json:"confidence,omitempty"`
-	// Never says that the nodes of the pool could not hold the job even if they were empty, that its request cannot be
-	// read, or that its quota is too small. See gpuctl why.
+	// Never is true if the nodes of the pool could not hold the job even if they were empty, if its request cannot be read, or if its quota is too
+	// small. See gpuctl why.
 	Never bool `json:"never,omitempty"`
-	// Reclaims says that a GPUQuota guarantees the job its GPUs, which others borrow: they leave for it, so that it may start before ETA.
+	// Reclaims is true if a GPUQuota guarantees the job its GPUs, which others borrow. The borrowers are evicted for it, so it may start before ETA.
 	Reclaims bool `json:"reclaims,omitempty"`
 
 	wish wish
 }
 
-// block notes what keeps an entry from starting that room does not mend.
+// block records what blocks an entry regardless of room.
 func (e *Entry) block(finding diagnosis.Finding) {
 	e.Cause, e.ETA, e.Reclaims, e.wish.overQuota = finding.Cause, nil, false, false
 	e.Trouble = inventory.Trouble{Reason: string(finding.Cause), Message: finding.Text}
 	e.Says = finding.Says
 }
 
-// Queue is the lines of all pools. JSON keys are a contract.
+// Queue has the queues of all pools. JSON keys are a contract.
 type Queue struct {
 	// Entries are sorted by pool, and in it by position.
 	Entries []Entry `json:"items"`
-	// Partial says that pods of other namespaces may not be read, so that positions count those of one alone.
+	// Partial is true if the user may not read pods of other namespaces, so that positions count only one namespace.
 	Partial bool `json:"partial,omitempty"`
 	// Unread is what may not be read of all namespaces, or not at all.
 	Unread []snapshot.Part `json:"-"`
@@ -92,7 +90,7 @@ type Queue struct {
 	pools map[string]*pool
 }
 
-// key is what belongs together: the pods of one job, or one pod.
+// key identifies what belongs together: the pods of one job, or one pod.
 type key struct{ namespace, kind, name string }
 
 func keyOf(pod *corev1.Pod) key {
@@ -102,8 +100,8 @@ func keyOf(pod *corev1.Pod) key {
 	return key{namespace: pod.Namespace, name: pod.Name}
 }
 
-// Build computes the lines at a time, from the pods, nodes and Jobs of a cluster. jobs are those of the cluster, of which
-// a quota may refuse some; leader is who leads the scheduler, nil where that is not known.
+// Build computes the queues at a time, from the pods, nodes and Jobs of a cluster. jobs are those of the cluster, some of which a quota may refuse.
+// leader is the scheduler's leader, nil if unknown.
 func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Leader, now time.Time) Queue {
 	byKey := map[key]*Entry{}
 	for i := range objects.Pods {
@@ -138,7 +136,7 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 		stop(entries)
 	}
 	for _, entry := range refused(jobs) {
-		if byKey[key{namespace: entry.Namespace, kind: entry.Kind, name: entry.Name}] == nil { // else some of its pods wait in line
+		if byKey[key{namespace: entry.Namespace, kind: entry.Kind, name: entry.Name}] == nil { // else some of its pods are in the queue
 			entries = append(entries, entry)
 		}
 	}
@@ -146,7 +144,7 @@ func Build(objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Le
 	return Queue{Entries: entries, pools: pools}
 }
 
-// stop notes that nobody places jobs.
+// stop marks all entries as blocked because no scheduler runs.
 func stop(entries []Entry) {
 	for i := range entries {
 		if !entries[i].Never {
@@ -158,14 +156,14 @@ func stop(entries []Entry) {
 	}
 }
 
-// inOrder is the order of the scheduler: the higher priority first, then who has waited longer, then the name.
+// inOrder is the order of the scheduler: by priority, then by waiting time, then by name.
 func inOrder(a, b Entry) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since),
 		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
 
-// waits reports whether our scheduler still has to find a place for a pod, and what GPUs it asks. Gated pods are in
-// no line, nor are pods whose request is malformed: the scheduler does not try them.
+// waits reports whether our scheduler still has to place a pod, and the pod's GPU request. Gated pods and pods with a malformed request are in no
+// queue: the scheduler does not try them.
 func waits(pod *corev1.Pod) (gpu.Request, bool) {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending ||
 		pod.Spec.SchedulerName != names.SchedulerName || len(pod.Spec.SchedulingGates) > 0 {
@@ -202,7 +200,7 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 	}
 	e.wish.requests = append(e.wish.requests, wanted)
 	if e.Never {
-		return // what is wrong with another pod says more
+		return // the problem of another pod is more informative
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && len(condition.Message) > len(e.Message) {
@@ -222,10 +220,10 @@ func (e *Entry) add(pod *corev1.Pod, request gpu.Request) {
 // confining are the reasons of gangs that wait for domains with room.
 var confining = []*reason.Reason{reason.GangDomainFull, reason.GangHoldsOut, reason.GangSegmentsFull, reason.GangSegmentsHoldOut}
 
-// classes are the priority classes of what gpuctl calls a priority.
+// classes maps gpuctl's names of priorities to priority classes.
 var classes = map[string]string{"high": names.PriorityClassHigh, "medium": names.PriorityClassMedium, "low": names.PriorityClassLow}
 
-// PriorityName is what gpuctl calls a priority class, "" for a class that is not one of ours.
+// PriorityName is gpuctl's name of a priority class, "" for a class that is not one of ours.
 func PriorityName(class string) string {
 	for name, ours := range classes {
 		if ours == class {
@@ -235,8 +233,7 @@ func PriorityName(class string) string {
 	return ""
 }
 
-// refused are the entries of jobs whose pods a quota keeps from being created. They are in no line, and nobody waits
-// behind them.
+// refused returns the entries of jobs whose pods a quota rejects at creation. They are in no queue, and no entry waits behind them.
 func refused(jobs []inventory.Job) []Entry {
 	var out []Entry
 	for i := range jobs {

@@ -17,8 +17,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// underQuotas notes what GPUQuotas say to entries by what is in use now, counted here or by gpu-controller: whose namespace may have no
-// more waits for that and not for nodes, and for whom others leave that borrow.
+// underQuotas applies GPUQuotas to entries by the current usage, counted here or by gpu-controller. An entry whose namespace has reached its maximum
+// waits for that and not for nodes. An entry with a guarantee gets back what others borrow.
 func underQuotas(entries []Entry, objects *snapshot.Snapshot) {
 	if len(objects.GPUQuotas) == 0 {
 		return
@@ -48,17 +48,17 @@ func (e *Entry) underQuotas(quotas []inventory.GPUQuota) {
 	}
 }
 
-// isUnder reports whether a quota counts the GPUs of an entry, and how many are in use is known.
+// isUnder reports whether a quota counts the GPUs of an entry, and its usage is known.
 func (e *Entry) isUnder(q *inventory.GPUQuota) bool {
 	return q.Used != nil && q.Pool == e.Pool && slices.Contains(q.Namespaces, e.Namespace)
 }
 
-// onlyOf reports whether who accepts these types gets none but of a quota's, "" for all.
+// onlyOf reports whether a pod that accepts these types can get only GPUs of this quota, "" for all.
 func onlyOf(quota string, accepted []string) bool {
 	return quota == "" || len(accepted) == 1 && accepted[0] == quota
 }
 
-// ask is what an entry asks of quotas at once, and the GPU types that it accepts: all of a gang, or one pod of those that start one by one.
+// ask returns what an entry requests of quotas at once, and the GPU types that it accepts: all of a gang, or one pod of those that start one by one.
 func (e *Entry) ask() (gpuquota.Ask, []string) {
 	out := gpuquota.Ask{Namespace: e.Namespace, Pool: e.Pool}
 	var accepted []string
@@ -75,7 +75,7 @@ func (e *Entry) ask() (gpuquota.Ask, []string) {
 	return out, accepted
 }
 
-// over notes that a quota keeps an entry waiting, whatever is free on nodes.
+// over records that a quota blocks an entry, whatever is free on nodes.
 func (e *Entry) over(quota string, used, most, asked int64) {
 	if asked > most {
 		e.Never = true
@@ -88,12 +88,12 @@ func (e *Entry) over(quota string, used, most, asked int64) {
 	e.wish.overQuota = true
 }
 
-// shares are the GPUQuotas of a pool as its line is played, nil for none.
+// shares are the GPUQuotas of a pool as its queue is played forward, nil for none.
 type shares struct {
 	account *gpuquota.Account
 	quotas  []gpuquota.Quota
 	nodes   map[string]*corev1.Node
-	// freed are the quotas of which somebody has left something since those were tried that wait for them.
+	// freed are the quotas of which something was released since the entries that wait for them were last tried.
 	freed map[string]bool
 }
 
@@ -126,8 +126,8 @@ func sharesOf(objects *snapshot.Snapshot, pool *pool) *shares {
 	return out
 }
 
-// allow is how many of the pods of an entry that wait may start with those that have started by then: all of a gang or none. It also returns
-// the quota that allows no more, nil for none.
+// allow returns how many of the waiting pods of an entry may start beside those started so far: all of a gang or none. It also returns the quota that
+// is exhausted, nil for none.
 func (s *shares) allow(entry *Entry, left []*fit.Request) (int, *gpuquota.Excess) {
 	if s == nil {
 		return len(left), nil
@@ -155,7 +155,7 @@ func (s *shares) allow(entry *Entry, left []*fit.Request) (int, *gpuquota.Excess
 	return int(most), first
 }
 
-// keeperOf is the quota without more of which nothing starts, "" where more of another one would do, as of another GPU type.
+// keeperOf is the one quota that blocks a start, "" if more of another quota would do, as for another GPU type.
 func keeperOf(excess *gpuquota.Excess, accepted []string) string {
 	if excess.At.Type != "" && len(accepted) > 1 {
 		return ""
@@ -163,17 +163,17 @@ func keeperOf(excess *gpuquota.Excess, accepted []string) string {
 	return excess.Quota
 }
 
-// hasLeft reports whether somebody has left something of a quota, "" for any of them.
+// hasLeft reports whether something of a quota was released, "" for any of them.
 func (s *shares) hasLeft(quota string) bool { return s == nil || quota == "" || s.freed[quota] }
 
-// forget notes that those were tried that wait for what others have left.
+// forget records that the entries that wait for released quota were tried.
 func (s *shares) forget() {
 	if s != nil {
 		clear(s.freed)
 	}
 }
 
-// take notes pods that have started, free one that has ended.
+// take records pods that have started, removeEnded one that has ended.
 func (s *shares) take(placed []release) {
 	if s == nil {
 		return

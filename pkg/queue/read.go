@@ -12,21 +12,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// foresightFor is how long what was foreseen is good for: to make an outlook may take a second of a core.
+// foresightFor is how long estimates stay valid: computing them may take a second of a core.
 const foresightFor = 30 * time.Second
 
-// Foresight is when jobs start by what the past tells. Whoever reads a queue again and again does so with the same one, which is made
-// anew from time to time. It is not safe for use by more than one at a time.
+// Foresight estimates when jobs start from past runs. Callers that read a queue repeatedly share one, which is recomputed from time to time. It is
+// not safe for concurrent use.
 type Foresight struct {
 	past  *survival.History
 	told  Outlook
 	until time.Time
 }
 
-// NewForesight is by what the past tells, nil for nothing.
+// NewForesight uses past runs, nil for none.
 func NewForesight(past *survival.History) *Foresight { return &Foresight{past: past} }
 
-// of is an outlook that is not much older than a queue.
+// of returns estimates that are not much older than a queue.
 func (f *Foresight) of(q *Queue, objects *snapshot.Snapshot) Outlook {
 	if f.told == nil || !objects.Now.Before(f.until) {
 		f.told, f.until = q.Outlook(objects, f.past, objects.Now), objects.Now.Add(foresightFor)
@@ -34,11 +34,11 @@ func (f *Foresight) of(q *Queue, objects *snapshot.Snapshot) Outlook {
 	return f.told
 }
 
-// Read returns the lines of all pools, in nine requests, and when jobs start by what is foreseen. A user
-// who may not read the pods of all namespaces gets those of one, and [Queue].Partial says so; what else may not be read of all
-// namespaces is read of that one, and is in [Queue].Unread. Without the right to list nodes there are no estimates.
+// Read returns the queues of all pools, with nine requests, and the estimated starts. A user who may not read the pods of all namespaces gets those
+// of one, and [Queue].Partial is set. Other objects that may not be read in all namespaces are read in that one, and are listed in [Queue].Unread.
+// Without the right to list nodes there are no estimates.
 func Read(ctx context.Context, client kubernetes.Interface, namespace string, foreseen *Foresight, now time.Time) (Queue, error) {
-	// Pods that have ended are read, too: a job has had them.
+	// It also reads ended pods, which belong to jobs.
 	all, own := snapshot.Scope{Cached: true}, snapshot.Scope{Namespace: namespace, Cached: true}
 	jobs, ownJobs := all, own
 	jobs.Labels, ownJobs.Labels = names.LabelJob, names.LabelJob
@@ -52,7 +52,7 @@ func Read(ctx context.Context, client kubernetes.Interface, namespace string, fo
 		return Queue{}, err
 	}
 	partial := !read.Has(snapshot.PartAllPods)
-	if partial { // who holds the nodes is known only with the pods of all namespaces
+	if partial { // the holders of nodes are known only with the pods of all namespaces
 		read.Nodes = nil
 	}
 	out := Build(read, inventory.Build(read).Jobs, read.Leader(), read.Now)

@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// crew are the pods of a job that run: they are taken to end together, as those of a gang do.
+// crew are the running pods of a job. They are assumed to end together, as those of a gang do.
 type crew struct {
 	holds []forecast.Hold
 	gpus  int64
@@ -25,7 +25,7 @@ type crew struct {
 	taken []int64
 }
 
-// stage is what is free on the nodes of the pool now, and what is given back when.
+// stage collects what is currently free on the nodes of the pool, and what is released when.
 func (f *forecaster) stage(pods []corev1.Pod) {
 	f.state.Free = make([]forecast.Amounts, len(f.pool.nodes))
 	inUse := make([]int64, len(f.quotas))
@@ -74,7 +74,7 @@ func (k key) compare(other key) int {
 	return slices.Compare([]string{k.namespace, k.kind, k.name}, []string{other.namespace, other.kind, other.name})
 }
 
-// enlist notes a pod with the others of its job.
+// enlist adds a pod to the others of its job.
 func (f *forecaster) enlist(crews map[key]*crew, pod *corev1.Pod, gpus int64) *crew {
 	of := keyOf(pod)
 	if crews[of] == nil {
@@ -107,13 +107,13 @@ func (f *forecaster) remaining(of key, its *crew) survival.Distribution {
 	return f.past.Remaining(f.job(of, its.gpus), f.now.Sub(its.began), limit)
 }
 
-// hold notes what a pod gives back of a node: cards that are not healthy come back to nobody.
+// hold records what a pod releases on a node, without unhealthy GPUs.
 func (c *crew) hold(number int, node *fit.Node, pod *corev1.Pod) {
 	c.holds = append(c.holds, givenBack(number, node, []*corev1.Pod{pod}))
 }
 
-// share has those that share cards of a node give them back together, as the last of them leaves: which card is whose alone by then is
-// not played.
+// share makes pods that share GPUs of a node release them together, when the last of them ends. It does not simulate which GPU becomes exclusive in
+// between.
 func (f *forecaster) share(number int, node *fit.Node, pods []*corev1.Pod) {
 	if len(pods) == 0 {
 		return

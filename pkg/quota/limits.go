@@ -11,18 +11,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Default is what a LimitRange gives containers that do not name a resource.
+// Default is a resource that a LimitRange gives containers that do not name it.
 type Default struct {
-	// Range is the name of the LimitRange, Resource what it gives, and Amount how much of it.
+	// Range is the name of the LimitRange, Resource the given resource, and Amount its amount.
 	Range    string
 	Resource corev1.ResourceName
 	Amount   resource.Quantity
-	// Forced says that a LimitRange refuses containers that ask for none.
+	// Forced says that a LimitRange refuses containers that request none.
 	Forced bool
 }
 
-// GPUDefaults returns the GPUs that LimitRanges give containers which name none, each resource once. A maximum alone is a
-// default, too: the API server writes it as one.
+// GPUDefaults returns the GPUs that LimitRanges give containers which name none, each resource once. A maximum alone is also a default: the API
+// server stores it as one.
 func GPUDefaults(ranges []corev1.LimitRange) []Default {
 	var out []Default
 	for i := range ranges {
@@ -41,7 +41,7 @@ func GPUDefaults(ranges []corev1.LimitRange) []Default {
 	return out
 }
 
-// Warning says what becomes of a job that does not name the resource.
+// Warning explains the effect on a job that does not name the resource.
 func (d *Default) Warning() phrase.Text {
 	out := phrase.Of("limit range %s gives containers that do not ask for %s %s of it", d.Range, d.Resource, &d.Amount)
 	if d.Forced {
@@ -50,14 +50,14 @@ func (d *Default) Warning() phrase.Text {
 	return out.And(": gpuctl asks for 0, so that the pods of this job get none. Pods of other tools have to, as well")
 }
 
-// containerItems are what a LimitRange says of containers.
+// containerItems returns the items of a LimitRange for containers.
 func containerItems(limits *corev1.LimitRange) []corev1.LimitRangeItem {
 	return slices.DeleteFunc(slices.Clone(limits.Spec.Limits), func(item corev1.LimitRangeItem) bool {
 		return item.Type != corev1.LimitTypeContainer
 	})
 }
 
-// leastOf is how much of a resource each container has to ask for.
+// leastOf returns the minimum of a resource that each container has to request.
 func leastOf(ranges []corev1.LimitRange, name corev1.ResourceName) int64 {
 	least := int64(0)
 	for i := range ranges {
@@ -69,7 +69,7 @@ func leastOf(ranges []corev1.LimitRange, name corev1.ResourceName) int64 {
 	return least
 }
 
-// Admitted is a pod as the API server admits it: its containers have what LimitRanges give those that do not say.
+// Admitted returns a pod as the API server admits it: with the defaults of LimitRanges.
 func Admitted(pod *corev1.Pod, ranges []corev1.LimitRange) *corev1.Pod {
 	out := completed(pod)
 	for i := range ranges {
@@ -86,7 +86,7 @@ func Admitted(pod *corev1.Pod, ranges []corev1.LimitRange) *corev1.Pod {
 	return completed(out)
 }
 
-// filled adds what a list does not name.
+// filled adds the missing entries of a list.
 func filled(list, defaults corev1.ResourceList) corev1.ResourceList {
 	for name, amount := range defaults {
 		if _, says := list[name]; says {

@@ -9,29 +9,30 @@ import (
 )
 
 const (
-	// settled is how long after the last of its pods was made a gang is known to get no more for now: Kubernetes makes hundreds a second.
+	// settled is how long after the creation of its last pod a gang is known to get no more for now: Kubernetes creates hundreds of pods per
+	// second.
 	settled = 5 * time.Second
-	// turnLasts is for how long a gang that was given its turn comes before others, though its quota has room and its pods are not made: then
-	// something else than the quota refuses them.
+	// turnLasts is how long a gang that has its turn comes before others although its quota has room and its pods are not created: then something
+	// other than the quota refuses them.
 	turnLasts = time.Minute
-	// turnAgain is how long after its turn, which was in vain, it is in line again.
+	// turnAgain is how long after an unsuccessful turn a gang is queued again.
 	turnAgain = 10 * time.Minute
 )
 
-// Gang is a Job with the pods of a gang as the quotas of its namespace see it: its pods are made one by one, and none starts before all are there.
+// Gang is a gang's Job from the point of view of the quotas of its namespace: its pods are created one by one, and none starts before all exist.
 type Gang struct {
 	Job string
-	// Unit is the same for Jobs whose pods are one gang together, "" where those of this one are a gang.
+	// Unit is the same for Jobs whose pods form one gang, "" if those of this Job are a gang.
 	Unit string
-	// Rank is its priority, Created when its Job was made.
+	// Rank is its priority, and Created the creation time of its Job.
 	Rank    int
 	Created time.Time
-	// Pod is what its pods are made from, Needs how many it needs to start, and Pods how many there are.
+	// Pod is the template of its pods, Needs how many it needs to start, and Pods how many exist.
 	Pod         *corev1.Pod
 	Needs, Pods int64
-	// Begun says that it has a pod on a node. Short says that it needs more pods to start than are ever made.
+	// Begun says that one of its pods has a node. Short says that it needs more pods to start than are ever created.
 	Begun, Short bool
-	// Newest is when its newest pod was made, or its Job was started; Turn when its Job was last touched so that Kubernetes makes its pods now.
+	// Newest is when its newest pod was created, or its Job was started; Turn when its Job was last updated so that Kubernetes creates its pods now.
 	Newest, Turn time.Time
 	// Behind is the job for which it is suspended, "" if it is not.
 	Behind string
@@ -40,15 +41,16 @@ type Gang struct {
 // Turn is a change of a gang.
 type Turn struct {
 	Job string
-	// Suspend has its pods given up in favor of job Behind; Resume has them made, Retry has them made now and not at Kubernetes' next attempt.
+	// Suspend gives up its pods in favor of job Behind; Resume has them created, and Retry has them created now instead of at Kubernetes' next
+	// attempt.
 	Suspend, Resume, Retry bool
 	Behind                 string
 }
 
-// Turns decides which gangs of a namespace have their pods made. Of those that wait for the same quota one holds a part of it at a time, the
-// first by priority and age, or each would hold what the other lacks, for ever. A gang that never fits comes last, and after it one that never
-// starts, as long as others wait. Each of the others is behind the one before it, so that of thousands few change when one starts. again is when
-// to look again, zero where only a change can matter.
+// Turns decides which gangs of a namespace have their pods created. Of the gangs that wait for the same quota, only one holds a part of it at a
+// time, the first by priority and age. Otherwise each could hold what another lacks, for ever. A gang that never fits comes last, and after it one
+// that never starts, as long as others wait. Each of the others is suspended behind the one before it, so that even of thousands only a few change
+// when one starts. again is when to check again, zero if only a change can matter.
 func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []Turn, again time.Duration) {
 	var first, ahead []*standing
 	names := map[string]bool{}
@@ -61,10 +63,10 @@ func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []
 		gang.isNew = !waits
 		before := lastSharing(first, gang)
 		switch {
-		case gang.Short && before == nil: // while it keeps its part from nobody its pods say what they lack
+		case gang.Short && before == nil: // it takes nothing from others, so its pods may report what they lack
 			turns = append(turns, gang.resume()...)
 			continue
-		case gang.isNew: // it may get all of its pods yet: until that is known none is resumed beside it
+		case gang.isNew: // it may still get all of its pods: until that is known, no other gang is resumed beside it
 			first = append(first, gang)
 		case before == nil:
 			first = append(first, gang)
@@ -84,7 +86,7 @@ func Turns(quotas []corev1.ResourceQuota, gangs []Gang, now time.Time) (turns []
 	return turns, again
 }
 
-// earlier is the shorter of two waits, of which 0 is none.
+// earlier returns the shorter of two waits; 0 means none.
 func earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -92,16 +94,16 @@ func earlier(a, b time.Duration) time.Duration {
 	return a
 }
 
-// standing is a gang in line, of one Job or several, and by which quotas it is bound. isNew says that Kubernetes may be making its pods now.
+// standing is a queued gang of one or more Jobs, with the quotas that bound it. isNew says that Kubernetes may still be creating its pods.
 type standing struct {
-	// Gang is all of it. It has the name of its oldest Job, and is behind another one where all of its Jobs are.
+	// Gang is the gang as a whole. It has the name of its oldest Job, and is behind another one if all of its Jobs are.
 	Gang
 	parts  []Gang
 	bounds []int
 	isNew  bool
 }
 
-// unitsOf gathers Jobs whose pods are one gang.
+// unitsOf groups the Jobs whose pods form one gang.
 func unitsOf(gangs []Gang) (units []*standing) {
 	of := map[string]*standing{}
 	for _, gang := range gangs {
@@ -137,7 +139,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// demands are so many pods of each of its Jobs.
+// demands returns a number of pods of each of its Jobs.
 func (g *standing) demands(of func(*Gang) int64) []Demand {
 	out := make([]Demand, len(g.parts))
 	for i := range g.parts {
@@ -146,7 +148,7 @@ func (g *standing) demands(of func(*Gang) int64) []Demand {
 	return out
 }
 
-// inLine orders gangs.
+// inLine sorts gangs into the queue.
 func inLine(quotas []corev1.ResourceQuota, gangs []Gang) []*standing {
 	line, last := unitsOf(gangs), map[string]int{}
 	for _, unit := range line {
@@ -168,7 +170,7 @@ func inLine(quotas []corev1.ResourceQuota, gangs []Gang) []*standing {
 	return line
 }
 
-// standBehind has those of its Jobs suspended, or come after another one, that come after none of some.
+// standBehind suspends its Jobs behind another one, or moves them behind it, unless they are already behind one of the given jobs.
 func (g *standing) standBehind(job string, of map[string]bool) (turns []Turn) {
 	for i := range g.parts {
 		if part := &g.parts[i]; !of[part.Behind] {
@@ -178,7 +180,7 @@ func (g *standing) standBehind(job string, of map[string]bool) (turns []Turn) {
 	return turns
 }
 
-// lastSharing is the last of some gangs that a quota bounds which bounds another one, too; nil for none.
+// lastSharing returns the last of some gangs that shares a quota with another one; nil for none.
 func lastSharing(line []*standing, with *standing) *standing {
 	for _, other := range slices.Backward(line) {
 		if slices.ContainsFunc(other.bounds, func(q int) bool { return slices.Contains(with.bounds, q) }) {
@@ -188,12 +190,12 @@ func lastSharing(line []*standing, with *standing) *standing {
 	return nil
 }
 
-// settledOf are those whose pods Kubernetes has tried to make.
+// settledOf returns the gangs whose pods Kubernetes has tried to create.
 func settledOf(line []*standing) []*standing {
 	return slices.DeleteFunc(slices.Clone(line), func(gang *standing) bool { return gang.isNew })
 }
 
-// waits reports whether a gang waits for the rest of its pods, as far as that is for a quota; wait is when that will be known.
+// waits reports whether a gang waits for the rest of its pods because of a quota; wait is when that will be known.
 func (g *standing) waits(quotas []corev1.ResourceQuota, now time.Time) (waits bool, wait time.Duration) {
 	switch {
 	case g.Behind != "":
@@ -203,7 +205,7 @@ func (g *standing) waits(quotas []corev1.ResourceQuota, now time.Time) (waits bo
 	case now.Sub(g.Newest) < settled:
 		return false, settled - now.Sub(g.Newest)
 	}
-	// There was room for one when it had its turn, and it was not made since: what it does not hold it keeps from nobody for a while.
+	// There was room for a pod in its turn, but none was created: for a while it does not keep the unused part from others.
 	inVain := !g.Turn.IsZero() && !g.Turn.Before(g.Newest) && now.Sub(g.Turn) >= turnLasts && now.Sub(g.Turn) < turnAgain
 	if inVain && (g.Pods == 0 || len(OverTogether(quotas, g.demands((*Gang).missing))) == 0) {
 		return false, 0
@@ -211,11 +213,11 @@ func (g *standing) waits(quotas []corev1.ResourceQuota, now time.Time) (waits bo
 	return len(g.bounds) > 0, 0
 }
 
-// missing is how many of its pods are yet to be made.
+// missing returns how many of its pods do not exist yet.
 func (g *Gang) missing() int64 { return max(0, g.Needs-g.Pods) }
 
-// next is what is to be done for the first in line: it is resumed, and its pods are made as soon as there is room for one. What was done in
-// vain is done again after twice the time.
+// next returns the changes for the first gang in the queue: it is resumed, and its pods are created as soon as there is room for one. An
+// unsuccessful attempt is repeated after twice the time.
 func (g *standing) next(quotas []corev1.ResourceQuota, now time.Time) (turns []Turn) {
 	if turns = g.resume(); len(turns) > 0 {
 		return turns
@@ -230,7 +232,7 @@ func (g *standing) next(quotas []corev1.ResourceQuota, now time.Time) (turns []T
 	return turns
 }
 
-// resume has its pods made again.
+// resume has its pods created again.
 func (g *standing) resume() (turns []Turn) {
 	for i := range g.parts {
 		if g.parts[i].Behind != "" {
@@ -240,7 +242,7 @@ func (g *standing) resume() (turns []Turn) {
 	return turns
 }
 
-// limits reports whether a quota bounds anything that a pod asks.
+// limits reports whether a quota bounds any resource that a pod requests.
 func limits(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	if !Covers(quota, pod) {
 		return false

@@ -10,8 +10,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// OverFor returns what quotas have too little of for a job that is yet to be created: for all pods of a Job, which start
-// together, or for the first of a Deployment or an array, which come one by one. It is nil when there is enough.
+// OverFor returns which quota has too little left for a job to be created: for all pods of a Job, which start together, or for the first pod of
+// a Deployment or an array, whose pods start one by one. It is nil if there is enough.
 func OverFor(quotas []corev1.ResourceQuota, top runtime.Object) *Excess {
 	template, pods := podsOf(top)
 	if template == nil || pods == 0 {
@@ -27,7 +27,7 @@ func OverFor(quotas []corev1.ResourceQuota, top runtime.Object) *Excess {
 	return &over[0]
 }
 
-// With are quotas as they would be with the pods of a job beside what they count now, for the job that comes after it.
+// With returns the quotas with the pods of a job added to their current usage, for the next job.
 func With(quotas []corev1.ResourceQuota, top runtime.Object) []corev1.ResourceQuota {
 	template, pods := podsOf(top)
 	if template == nil || pods == 0 {
@@ -44,7 +44,7 @@ func With(quotas []corev1.ResourceQuota, top runtime.Object) []corev1.ResourceQu
 	return out
 }
 
-// add counts some more pods that are all alike.
+// add adds a number of identical pods to the usage.
 func add(quota *corev1.ResourceQuota, pod *corev1.Pod, pods int64) {
 	if quota.Status.Used == nil {
 		quota.Status.Used = corev1.ResourceList{}
@@ -56,7 +56,7 @@ func add(quota *corev1.ResourceQuota, pod *corev1.Pod, pods int64) {
 	}
 }
 
-// podsOf is what the pods of a job are made from, and how many come at once.
+// podsOf returns the pod template of a job, and how many pods are created at once.
 func podsOf(top runtime.Object) (*corev1.PodTemplateSpec, int64) {
 	switch job := top.(type) {
 	case *batchv1.Job:
@@ -76,14 +76,13 @@ func podsOf(top runtime.Object) (*corev1.PodTemplateSpec, int64) {
 	return nil, 0
 }
 
-// IsArray reports whether the pods of a Job are tasks, which run without each other. The members of a gang have indexes,
-// too, and a PodGroup.
+// IsArray reports whether the pods of a Job are independent tasks. The members of a gang have indexes, too, but also a PodGroup.
 func IsArray(job *batchv1.Job) bool {
 	return job.Spec.CompletionMode != nil && *job.Spec.CompletionMode == batchv1.IndexedCompletion && job.Spec.Completions != nil &&
 		job.Spec.Template.Labels[names.LabelPodGroup] == ""
 }
 
-// Warning is what to say of it before the job is created.
+// Warning is the message before the job is created.
 func (e Excess) Warning() phrase.Text {
 	if e.Never {
 		return e.Says()

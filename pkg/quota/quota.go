@@ -1,5 +1,5 @@
-// Package quota tells what ResourceQuotas have too little of for pods, as Kubernetes counts it: before pods are created,
-// and while they are refused. It is pure: quotas as they are now, and pods as they would be.
+// Package quota computes which ResourceQuotas have too little left for pods, as Kubernetes counts it: before pods are created, and while they are
+// refused. It is pure: its inputs are current quotas and prospective pods.
 package quota
 
 import (
@@ -15,33 +15,33 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Reason is the word for a job whose pods a quota does not let in.
+// Reason is the reason of a job whose pods a quota does not admit.
 const Reason = "QuotaExceeded"
 
-// Excess is a resource of which a quota has too little.
+// Excess is a resource of which a quota has too little left.
 type Excess struct {
 	// Quota is the name of the ResourceQuota, Resource what it bounds, such as requests.nvidia.com/gpu.
 	Quota    string
 	Resource corev1.ResourceName
-	// Asked is what the pods ask together, Used and Hard what the quota says.
+	// Asked is the total request of the pods; Used and Hard are those of the quota.
 	Asked, Used, Hard resource.Quantity
-	// Never says that there would be too little even if nobody else used anything.
+	// Never says that there would be too little even if nothing else used the quota.
 	Never bool
 }
 
-// Demand is some pods that are all alike.
+// Demand is a number of identical pods.
 type Demand struct {
 	Pod  *corev1.Pod
 	Pods int64
 }
 
-// Over returns what quotas have too little of for some more pods that are all alike; of one quota and resource at most
-// one. GPUs come first, and what never fits before what others use.
+// Over returns what quotas have too little of for a number of identical pods; at most one entry per quota and resource. What never fits comes
+// first, and then GPUs.
 func Over(quotas []corev1.ResourceQuota, pod *corev1.Pod, pods int64) []Excess {
 	return OverTogether(quotas, []Demand{{pod, pods}})
 }
 
-// OverTogether is Over for pods of several kinds.
+// OverTogether is FindExcess for pods of several templates.
 func OverTogether(quotas []corev1.ResourceQuota, demands []Demand) []Excess {
 	var out []Excess
 	for i := range quotas {
@@ -70,15 +70,15 @@ func OverTogether(quotas []corev1.ResourceQuota, demands []Demand) []Excess {
 	return out
 }
 
-// Never returns what never fits.
+// Never returns the entries that never fit.
 func Never(over []Excess) []Excess {
 	return slices.DeleteFunc(slices.Clone(over), func(e Excess) bool { return !e.Never })
 }
 
-// String is what it says in English.
+// String returns the message in English.
 func (e Excess) String() string { return e.Says().String() }
 
-// Says says it in a sentence without a subject.
+// Says returns the message as a sentence without a subject.
 func (e Excess) Says() phrase.Text {
 	if e.Never {
 		return phrase.Of("asks %s, the namespace may have %s (quota %s): it never fits", amount(e.Asked, e.Resource), &e.Hard, e.Quota)
@@ -86,7 +86,7 @@ func (e Excess) Says() phrase.Text {
 	return phrase.Of("asks %s, and %s of %s are in use (quota %s)", amount(e.Asked, e.Resource), &e.Used, &e.Hard, e.Quota)
 }
 
-// amount is a quantity with what it is of, as people say it.
+// amount formats a quantity with its resource, in everyday words.
 func amount(quantity resource.Quantity, name corev1.ResourceName) phrase.Text {
 	one := phrase.Quote(string(Plain(name)))
 	many := one
@@ -116,17 +116,17 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// IsGPU reports whether a quota bounds GPUs by a name: whole ones, or shares.
+// IsGPU reports whether a quota resource is GPUs: whole ones, or shares.
 func IsGPU(name corev1.ResourceName) bool {
 	return Plain(name) == names.ResourceGPU || Plain(name) == names.ResourceSharedGPU
 }
 
-// Plain is a resource without how it is counted.
+// Plain returns a resource name without its counting prefix.
 func Plain(name corev1.ResourceName) corev1.ResourceName {
 	return corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(string(name), "requests."), "limits."))
 }
 
-// Asked is what a pod uses of what a quota bounds, zero where that is nothing of a pod's.
+// Asked returns what a pod uses of a quota resource, zero if it is not a resource of pods.
 func Asked(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
 	switch text := string(name); {
 	case name == corev1.ResourcePods || text == "count/pods":
@@ -139,14 +139,13 @@ func Asked(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
 	return resource.Quantity{}
 }
 
-// countsLimits says whether Kubernetes counts limits of a resource: it accepts a bound on those of extended resources, and counts
-// nothing under that name.
+// countsLimits reports whether Kubernetes counts limits of a resource: it accepts bounds on limits of extended resources, but does not count them.
 func countsLimits(plain corev1.ResourceName) bool {
 	return plain == corev1.ResourceCPU || plain == corev1.ResourceMemory || plain == corev1.ResourceEphemeralStorage
 }
 
-// completed is a pod whose containers ask for what they are limited to where they do not say what they ask, as the API
-// server fills in. It does so in pods, and not in what they are made from.
+// completed returns a pod whose containers request their limits if they have no requests, as the API server fills in. It does so in pods,
+// but not in pod templates.
 func completed(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	for _, containers := range [][]corev1.Container{out.Spec.InitContainers, out.Spec.Containers} {
@@ -166,7 +165,7 @@ func completed(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// times is a quantity several times. A sum beyond what a quantity holds stays what one pod asks: that is too much already.
+// times multiplies a quantity. On overflow it returns the amount of one pod: that is too much already.
 func times(quantity resource.Quantity, count int64) resource.Quantity {
 	out := quantity.DeepCopy()
 	out.Mul(count)

@@ -8,8 +8,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/amounts"
 )
 
-// Covers reports whether a quota counts a pod: all its scopes must match. One with a scope that is not known here counts
-// nothing, so that nothing is said which may be wrong.
+// Covers reports whether a quota counts a pod: all its scopes must match. A quota with an unknown scope counts nothing, so that no wrong statement
+// is made.
 func Covers(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for _, scope := range quota.Spec.Scopes {
@@ -37,13 +37,13 @@ func matches(scope corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bo
 	return false
 }
 
-// isBestEffort reports whether a pod asks for neither CPU nor memory.
+// isBestEffort reports whether a pod requests neither CPU nor memory.
 func isBestEffort(pod *corev1.Pod) bool {
 	requests, limits := amounts.Requests(pod), amounts.Limits(pod)
 	return requests.Cpu().IsZero() && requests.Memory().IsZero() && limits.Cpu().IsZero() && limits.Memory().IsZero()
 }
 
-// Selects reports whether a scope for priority classes is for one of them.
+// Selects reports whether a scope for priority classes selects one of them.
 func Selects(scope corev1.ScopedResourceSelectorRequirement, class string) bool {
 	switch scope.Operator {
 	case corev1.ScopeSelectorOpIn:

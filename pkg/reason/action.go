@@ -3,9 +3,9 @@ package reason
 // Action is what can be done about a cause. The set is closed.
 type Action string
 
-// What time does, and what the job's owner can do.
+// Actions that need only time, and actions of the job's owner.
 const (
-	// Wait does nothing: what the step names ends or heals by itself.
+	// Wait is no action: what the step names ends or recovers by itself.
 	Wait Action = "Wait"
 	// SetField writes Value into Field of the job's YAML, and applies it.
 	SetField Action = "SetField"
@@ -13,7 +13,7 @@ const (
 	Move Action = "Move"
 	// SetPriority gives the job the priority Value.
 	SetPriority Action = "SetPriority"
-	// Resume lets a paused job go on, Retry starts one over that has ended, Cancel ends one that cannot succeed.
+	// Resume resumes a paused job, Retry restarts one that has ended, Cancel ends one that cannot succeed.
 	Resume Action = "Resume"
 	Retry  Action = "Retry"
 	Cancel Action = "Cancel"
@@ -27,13 +27,13 @@ const (
 	CreateObject Action = "CreateObject"
 	// DeletePod deletes the pod Name, so that the job's controller makes another one in its place.
 	DeletePod Action = "DeletePod"
-	// Inspect looks at what only the user can judge, with Command.
+	// Inspect shows with Command what only the user can judge.
 	Inspect Action = "Inspect"
 )
 
-// What only administrators can do.
+// Actions that only administrators can take.
 const (
-	// Uncordon opens the node Name again, MendNode brings it back or deletes it, MendGPUs mends its cards.
+	// Uncordon reopens the node Name, MendNode repairs or deletes it, MendGPUs repairs its GPUs.
 	Uncordon Action = "Uncordon"
 	MendNode Action = "MendNode"
 	MendGPUs Action = "MendGPUs"
@@ -49,10 +49,10 @@ const (
 	StartScheduler         Action = "StartScheduler"
 	StartControllers       Action = "StartControllers"
 	InstallPriorityClasses Action = "InstallPriorityClasses"
-	// ChangePolicy makes an exemption in the admission policy Name, MendWebhook has the webhook Name answer.
+	// ChangePolicy adds an exemption to the admission policy Name, MendWebhook restores the webhook Name.
 	ChangePolicy Action = "ChangePolicy"
 	MendWebhook  Action = "MendWebhook"
-	// OpenGate takes the scheduling gate Name away.
+	// OpenGate removes the scheduling gate Name.
 	OpenGate Action = "OpenGate"
 	// AskAdministrators is anything else that only they can do.
 	AskAdministrators Action = "AskAdministrators"

@@ -5,9 +5,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// CardFault is what is wrong with a card, for people.
+// CardFault describes a fault of a GPU for people.
 type CardFault struct {
-	// Says goes on after the card's name.
+	// Says continues the GPU's name.
 	Says phrase.Text
 	// Mend is what administrators do about it.
 	Mend phrase.Text
@@ -30,7 +30,7 @@ var (
 	service = phrase.Of("have the machine looked after: its power, its firmware, the card")
 )
 
-// xids are what NVIDIA's catalog calls the errors that take a card out and are seen most.
+// xids are the names in NVIDIA's catalog of the most frequent errors that take a GPU out.
 var xids = map[uint64]phrase.Text{
 	48: phrase.Of("has an error in its memory that cannot be corrected"), 54: phrase.Of("is not connected to its power"),
 	62: phrase.Of("has stopped: an error of its microcontroller"), 64: phrase.Of("has broken memory that cannot be taken out of use"),
@@ -40,7 +40,7 @@ var xids = map[uint64]phrase.Text{
 	140: phrase.Of("has an error in its memory that was not recovered"),
 }
 
-// OfCard says what is wrong with a card by the word that its node's inventory has for it.
+// OfCard describes the fault of a GPU by the health word in its node's inventory.
 func OfCard(word string) CardFault {
 	code, isXID := fault.XidOf(word)
 	if !isXID {

@@ -1,9 +1,9 @@
 package reason
 
-// Cause is why a job is where it is, in one word. The set is closed.
+// Cause is why a job is in its state, in one word. The set is closed.
 type Cause string
 
-// What the job itself has come to.
+// States of the job itself.
 const (
 	Running   Cause = "Running"
 	Succeeded Cause = "Succeeded"
@@ -13,22 +13,22 @@ const (
 	Cancelled Cause = "Cancelled"
 	// Incomplete is a job of which objects are missing.
 	Incomplete Cause = "Incomplete"
-	// NotTold is that nobody was told how a job went, beside all else.
+	// NotTold is a failed notification about a job, in addition to any other cause.
 	NotTold Cause = "NotTold"
-	// NodeLost is a job on a node that is not ready or gone, so that nobody knows whether it still runs.
+	// NodeLost is a job on a node that is not ready or gone, so that it is unknown whether it still runs.
 	NodeLost Cause = "NodeLost"
-	// BrokenGPU is a job that holds a GPU which was found broken after it got it.
+	// BrokenGPU is a job that holds a GPU that was found broken later.
 	BrokenGPU Cause = "BrokenGPU"
-	// ToldToLeave is a job that is to leave for one of higher priority, and has time to save its work.
+	// ToldToLeave is a job that is about to be preempted, and has time to save its work.
 	ToldToLeave Cause = "ToldToLeave"
-	// Preempted is a job that a pod of higher priority has pushed aside, Evicted one whose pod was told to leave.
+	// Preempted is a job preempted by a pod of higher priority, Evicted one whose pod was evicted.
 	Preempted Cause = "Preempted"
 	Evicted   Cause = "Evicted"
-	// Replacing is a job whose pod was deleted and is still ending.
+	// Replacing is a job whose pod was deleted and is still terminating.
 	Replacing Cause = "Replacing"
 )
 
-// Why there is no pod: the API server refuses it.
+// Causes for a missing pod: the API server rejects it.
 const (
 	QuotaExceeded         Cause = "QuotaExceeded"
 	NoSuchPriorityClass   Cause = "NoSuchPriorityClass"
@@ -38,12 +38,12 @@ const (
 	RefusedByPolicy       Cause = "RefusedByPolicy"
 	RefusedByAPIServer    Cause = "RefusedByAPIServer"
 	WaitingForControllers Cause = "WaitingForControllers"
-	// GPUQuotaReached is a job whose namespace has all the GPUs that a GPUQuota lets it have.
+	// GPUQuotaReached is a job whose namespace uses all GPUs that a GPUQuota allows.
 	GPUQuotaReached Cause = "GPUQuotaReached"
-	// GPUsLent is a job whose namespace is guaranteed GPUs that others borrow, BeyondGuarantee one that would borrow itself.
+	// GPUsLent is a job whose namespace has a guarantee on GPUs that others borrow, BeyondGuarantee one that would itself borrow.
 	GPUsLent        Cause = "GPUsLent"
 	BeyondGuarantee Cause = "BeyondGuarantee"
-	// NamespaceTerminating is a namespace that is being deleted, in which nothing starts any more.
+	// NamespaceTerminating is a namespace that is being deleted, in which nothing can start.
 	NamespaceTerminating Cause = "NamespaceTerminating"
 	// WebhookFailing is an admission webhook that does not answer.
 	WebhookFailing Cause = "WebhookFailing"
@@ -52,13 +52,13 @@ const (
 // Why the scheduler does not look at the pod.
 const (
 	SchedulingGated Cause = "SchedulingGated"
-	// WaitsForJobs is a job that starts after others, which have not ended as it asks.
+	// WaitsForJobs is a job that starts after others, which have not ended as required.
 	WaitsForJobs     Cause = "WaitsForJobs"
 	OtherScheduler   Cause = "OtherScheduler"
 	SchedulerDown    Cause = "SchedulerDown"
 	WaitingForTurn   Cause = "WaitingForTurn"
 	MalformedRequest Cause = "MalformedRequest"
-	// Preempting is a pod for which others were told to leave a node, and it waits until they have.
+	// Preempting is a pod that waits until its victims on a node have terminated.
 	Preempting Cause = "Preempting"
 )
 
@@ -71,18 +71,18 @@ const (
 	TypeNotServed   Cause = "TypeNotServed"
 )
 
-// Why a gang, the pods of a job on several nodes, does not start.
+// Causes why a gang, the pods of a job on several nodes, does not start.
 const (
 	GangWaiting    Cause = "GangWaiting"
 	GangTooLarge   Cause = "GangTooLarge"
 	GangIncomplete Cause = "GangIncomplete"
-	// GangUnreadable is a PodGroup that the scheduler can make no gang of.
+	// GangUnreadable is a PodGroup that the scheduler cannot interpret as a gang.
 	GangUnreadable Cause = "GangUnreadable"
-	// GangTopology is a gang that is to lie in one domain of the topology, of which none has room for all.
+	// GangTopology is a gang that requires one domain of the topology, of which none has room for all.
 	GangTopology Cause = "GangTopology"
 )
 
-// What stands against a node of the right pool and type.
+// Causes on a node of the right pool and type.
 const (
 	TooManyGPUs   Cause = "TooManyGPUs"
 	NoGPUs        Cause = "NoGPUs"
@@ -95,9 +95,9 @@ const (
 	NotReady      Cause = "NotReady"
 	Cordoned      Cause = "Cordoned"
 	Tainted       Cause = "Tainted"
-	// KeptOff is about nodes that gpu-controller keeps new pods off: they failed, or their pool does not take them.
+	// KeptOff is about nodes that gpu-controller closes to new pods: they failed, or their pool does not accept them.
 	KeptOff Cause = "KeptOff"
-	// ReservedNode is about nodes that a GPUReservation keeps for others, or for maintenance.
+	// ReservedNode is about nodes that a GPUReservation reserves for others, or for maintenance.
 	ReservedNode        Cause = "Reserved"
 	NodeSelector        Cause = "NodeSelector"
 	CPUShort            Cause = "CPUShort"
@@ -108,11 +108,11 @@ const (
 	RejectedByScheduler Cause = "RejectedByScheduler"
 )
 
-// What the scheduler alone knows.
+// Causes that only the scheduler knows.
 const (
 	PodAffinity     Cause = "PodAffinity"
 	PodAntiAffinity Cause = "PodAntiAffinity"
-	// AntiAffinityOfOthers is about nodes that pods which are there keep the job from.
+	// AntiAffinityOfOthers is about nodes that the anti-affinity of existing pods closes to the job.
 	AntiAffinityOfOthers Cause = "AntiAffinityOfOthers"
 	TopologySpread       Cause = "TopologySpread"
 	HostPort             Cause = "HostPort"
@@ -123,11 +123,11 @@ const (
 	DeviceClaim          Cause = "DeviceClaim"
 	// RefusedAtBinding is a pod that lost its place after a node was found for it.
 	RefusedAtBinding Cause = "RefusedAtBinding"
-	// DeviceClaimMissing is a claim of devices that is not there, or not made yet of its template.
+	// DeviceClaimMissing is a claim of devices that does not exist, or has not been created from its template yet.
 	DeviceClaimMissing Cause = "DeviceClaimMissing"
-	// KeptWhole is about idle nodes that only pods which take a whole one get.
+	// KeptWhole is about idle nodes that are kept for pods that use a whole one.
 	KeptWhole Cause = "KeptWhole"
-	// PromisedToFirst is about room that a job which comes first was promised, WaitingForPromise that job.
+	// PromisedToFirst is about room that is reserved for the first job in the queue, WaitingForReservedStart that job.
 	PromisedToFirst   Cause = "PromisedToFirst"
 	WaitingForPromise Cause = "WaitingForPromise"
 )
@@ -142,10 +142,10 @@ const (
 	OutOfMemory    Cause = "OutOfMemory"
 	VolumeMount    Cause = "VolumeMount"
 	Starting       Cause = "Starting"
-	// Retrying is a job whose pod has failed, and whose next one Kubernetes creates after a while.
+	// Retrying is a job whose pod failed, and for which Kubernetes creates the next one after a while.
 	Retrying     Cause = "Retrying"
 	ProbeFailing Cause = "ProbeFailing"
 )
 
-// Unknown is what nothing above explains.
+// Unknown is any other cause.
 const Unknown Cause = "Unknown"

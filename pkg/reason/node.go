@@ -2,7 +2,7 @@ package reason
 
 import "g8s.host/gpu-scheduler/pkg/gpu"
 
-// What our plugins tell of nodes.
+// Reasons of our plugins about nodes.
 var (
 	NotServed = &Reason{
 		Code: "not_served", Text: "node(s) have a GPU type that this scheduler profile does not serve", Cause: TypeNotServed,
@@ -19,7 +19,7 @@ var (
 			inspecting("the administrators set how many nodes are kept, with keepWholePerMille of GPUScore", "gpuctl get nodes"),
 		},
 	}
-	// KeptForFirst is told of a node that has room, which the first job in line was promised.
+	// KeptForFirst is the reason of a node that has room, which is reserved for the first job in the queue.
 	KeptForFirst = &Reason{
 		Text: "node(s) have room that is promised to a job that comes first", Cause: PromisedToFirst,
 		Says: "the room that there is was promised to a job that comes before this one, which could still run when that starts",
@@ -29,7 +29,7 @@ var (
 			{Action: SetPriority, Value: "high", Text: "use a higher priority than that job's, if this one is more urgent"},
 		},
 	}
-	// Repelled is what Kubernetes' InterPodAffinity tells of the anti-affinity of pods that are there.
+	// Repelled is the reason of Kubernetes' InterPodAffinity for the anti-affinity of existing pods.
 	Repelled = &Reason{
 		Text: "node(s) didn't satisfy existing pods anti-affinity rules", Cause: AntiAffinityOfOthers,
 		Says: "pods that are on the nodes, or near them, want no pod like this one beside them",
@@ -38,7 +38,7 @@ var (
 			waiting("wait until they end"),
 		},
 	}
-	// SpreadTooUnevenly is what Kubernetes' PodTopologySpread tells. Rehearsals of gangs tell it in the same words.
+	// SpreadTooUnevenly is the reason of Kubernetes' PodTopologySpread. Dry runs of gangs use the same text.
 	SpreadTooUnevenly = &Reason{
 		Text: "node(s) didn't match pod topology spread constraints", Cause: TopologySpread,
 		Says: "the job's pods must be spread more evenly than the nodes with room allow",
@@ -66,13 +66,13 @@ var (
 		Text: "no node of GPU pool %q has GPU type %s (%s)", Cause: NoSuchType, Says: "no node of pool %[1]s has GPU type %[2]s (%[3]s)",
 		Advice: []Advice{{Action: SetField, Field: FieldType, Text: "ask for a type that the pool has"}},
 	}
-	// TooFewSlices is what Kubernetes' NodeResourcesFit tells, and GPUFilter of a node that names its slices.
+	// TooFewSlices is the reason of Kubernetes' NodeResourcesFit, and of GPUFilter for a node that names its slices.
 	TooFewSlices = &Reason{
 		Code: "too_few_slices", Text: "Insufficient nvidia.com/mig-%s", Cause: ResourceShort, Evictable: true,
 		Says:   "the nodes have too few MIG slices of that size free",
 		Advice: []Advice{waiting("wait"), {Action: SetField, Field: FieldMIG, Text: "ask for fewer slices, or for another profile, in resources.mig"}},
 	}
-	// NoGPUMemory is what NodeResourcesFit tells of pods that ask for the memory of GPUs as a resource, which no device plugin offers.
+	// NoGPUMemory is the reason of NodeResourcesFit for pods that request the memory of GPUs as a resource, which no device plugin offers.
 	NoGPUMemory = &Reason{
 		Text: "Insufficient nvidia.com/gpu-memory", Cause: ResourceShort,
 		Says: "the pod asks for nvidia.com/gpu-memory, a resource that device plugins do not offer",
@@ -87,7 +87,7 @@ var (
 	waitOrAskFewer = append([]Advice{waiting("wait")}, fewerGPUs...)
 )
 
-// cards are the reasons for which cards do not serve a pod, by the code of the allocator.
+// cards are the reasons for which GPUs do not serve a pod, by the code of the allocator.
 var cards = [gpu.Codes]*Reason{
 	gpu.NoGPUs: {Code: "no_gpus", Text: "node(s) have no GPUs", Cause: NoGPUs, Says: "the nodes have no GPUs",
 		Advice: []Advice{{Action: Move, Text: "use a pool whose nodes have GPUs"}}},
@@ -114,10 +114,10 @@ var cards = [gpu.Codes]*Reason{
 		Advice: []Advice{waiting("wait"), {Action: SetField, Field: FieldShare, Text: "ask for less memory per GPU"}}},
 }
 
-// OfCards is the reason for which the cards of a node do not serve a pod; nil for [gpu.Fits].
+// OfCards returns the reason why the GPUs of a node do not serve a pod; nil for [gpu.Fits].
 func OfCards(code gpu.Code) *Reason { return cards[code] }
 
-// OfNodes are about nodes, and about what only the scheduler knows.
+// OfNodes are about nodes, including what only the scheduler knows.
 var OfNodes = []*Reason{
 	{
 		Text: "node(s) didn't match pod affinity rules", Cause: PodAffinity,
@@ -154,7 +154,7 @@ var OfNodes = []*Reason{
 	KeptForWhole, KeptForFirst, Reserved, NotServed, TypeOverQuota, GuaranteedToOthers,
 }
 
-// OfPlainNodes are about what nodes themselves show, too.
+// OfPlainNodes are about what nodes themselves show as well.
 var OfPlainNodes = append([]*Reason{
 	PoolUnknown, TypeNotInPool, TypeUnknown,
 	{Text: "node(s) were unschedulable", Cause: Cordoned, Says: "the nodes are cordoned",
@@ -172,5 +172,5 @@ var OfPlainNodes = append([]*Reason{
 		Advice: []Advice{{Action: Resubmit, Field: "spec.nodeSelector", Text: "delete the job, correct the node selector, and submit it again"}}},
 }, cards[1:]...)
 
-// Excluded is how the scheduler counts the nodes that GPUFilter did not let it look at.
+// Excluded is the scheduler's text for nodes that GPUFilter excluded.
 const Excluded Text = "didn't satisfy plugin(s) [GPUFilter]"

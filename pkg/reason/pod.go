@@ -24,20 +24,20 @@ const (
 const (
 	// KindClaim is the kind of claims of volumes.
 	KindClaim = "PersistentVolumeClaim"
-	// KindPod is the kind of pods. What is advised about them holds for pods that are of no job, too.
+	// KindPod is the kind of pods. Advice about them also applies to pods that belong to no job.
 	KindPod = "Pod"
 )
 
 func waiting(text string) Advice { return Advice{Action: Wait, Text: text} }
 
-// firstInLine is advised to a job that has been promised its start.
+// firstInLine is advice for a job with a reserved start.
 var firstInLine = []Advice{waiting("wait: it is first in line, and starts sooner if there is room sooner")}
 
 func inspecting(text, command string) Advice {
 	return Advice{Action: Inspect, Command: command, Text: text + ": " + command}
 }
 
-// ForeignDevices is told of a pod whose author chose its cards.
+// ForeignDevices is the reason of a pod whose author chose its GPUs.
 const ForeignDevices Text = "annotation %s is the scheduler's to write: remove it from the pod, or from the template it is made of"
 
 // ClaimMissing is a claim that is not there.
@@ -78,7 +78,7 @@ var OfClaims = []*Reason{
 	},
 }
 
-// What the plugin Coscheduling tells of members of a gang.
+// Reasons of the plugin Coscheduling for members of a gang.
 var (
 	GangHasRoomForSome = &Reason{
 		Text: "gang: there is room for %d of %d members now, and all start at once", Cause: GangWaiting,
@@ -95,7 +95,7 @@ var (
 	}
 	GangTurnedAway = &Reason{
 		Text: "gang: a member found no place a moment ago", Cause: GangWaiting,
-		// The last two are what members are told that give up their places: another one found none, or lost its own.
+		// The last two are for members that release their places because another member found none, or lost its own.
 		Also: []Text{"podGroup %s failed recently", GangSiblingRefused, GangSiblingLost},
 		Says: "another member of the job found no place, and all start together or not at all",
 		Advice: []Advice{
@@ -138,7 +138,7 @@ var (
 				FieldTopology + ".mode: preferred"},
 		},
 	}
-	// Of gangs in segments the first value is how many of how many, such as 1 of 2.
+	// For gangs in segments the first value is a ratio, such as 1 of 2.
 	GangSegmentsFull = &Reason{
 		Text: "gang: only %s segments have room in one %s each now; the most for the next is %s", Cause: GangTopology,
 		Says: "only %[1]s segments of the job have room now in one %[2]s each, as they are to lie; the most for the next is %[3]s",
@@ -189,7 +189,7 @@ var (
 		Says:   "other members of the job are held back by a scheduling gate, and all start together or not at all",
 		Advice: []Advice{{Action: OpenGate, Text: "wait until what set the gate takes it away, such as a queue or quota system; ask who runs it"}},
 	}
-	// GangKeptOut is told where others could leave for a gang, and what another plugin would say of its places all the same.
+	// GangKeptOut applies when pods could be evicted for a gang, but another plugin would still reject its places. It includes that plugin's text.
 	GangKeptOut = &Reason{
 		Text: "gang: nobody is evicted for it, which would be in vain: %s", Late: true, Cause: RejectedByScheduler,
 		Says: "nobody of lower priority is evicted for the job, which could not start in their places: %[1]s",
@@ -198,8 +198,8 @@ var (
 			{Action: Resubmit, Text: "change what keeps the job out, such as its volumes, its topology spread or its affinity to other pods, and submit it again"},
 		},
 	}
-	// PlaceRefused is told to a pod, and to the members of its gang, that lost its place after a node was found for it: until when nothing is
-	// evicted for it, for how long that is, and why, in the words of the API server or of the plugin that refused it.
+	// PlaceRefused applies to a pod, and to the members of its gang, that lost its place after a node was found for it. It includes until when
+	// nothing is evicted for it, how long that is, and why, in the text of the API server or of the plugin that refused it.
 	PlaceRefused = &Reason{
 		Text: "refused: nothing is evicted for it until %s, for %s: %s", Late: true, Cause: RefusedAtBinding,
 		Says: "a node was found for the job, and refused: %[3]s; nothing is evicted for it until %[1]s",
@@ -207,7 +207,7 @@ var (
 			{Action: Resubmit, Text: "change what the refusal names, in the job or where it is set, such as a policy or a webhook for pods/binding, or a volume; it is tried again by itself"},
 		},
 	}
-	// GangOutside is told to all members of a gang for which there is room, and of which another plugin keeps one out.
+	// GangOutside applies to all members of a gang for which there is room, but one of which another plugin rejects.
 	GangOutside = &Reason{
 		Text: "gang: the nodes have room for all, and a member finds no place beside the others: %s", Late: true, Cause: RejectedByScheduler,
 		Says: "the nodes have room for all members of the job, and one finds no place beside the others: %[1]s",
@@ -216,28 +216,28 @@ var (
 			waiting("wait: it is tried again when the cluster changes, and each minute at least"),
 		},
 	}
-	// GangGuarded is told where others could leave for a gang, but for their min-runtime.
+	// GangGuarded applies when only their min-runtime prevents the eviction of pods for a gang.
 	GangGuarded = &Reason{
 		Text: "gang: nobody is evicted for it yet: pods of lower priority have not run for their min-runtime, the first of them until %s",
 		Late: true, Cause: GangWaiting,
 		Says:   "pods of lower priority may not be evicted before they have run for their min-runtime, the first of them until %[1]s",
 		Advice: []Advice{waiting("wait: it is tried again then")},
 	}
-	// Promised is told to the first job in line, which waits until those end who are on its nodes.
+	// Promised applies to the first job in the queue, which waits until the pods on its nodes end.
 	Promised = &Reason{
 		Text: "promised: %d node(s) are kept for it, and it starts there by %s",
 		Late: true, Cause: WaitingForPromise,
 		Says:   "%[1]s node(s) are kept for the job, which starts there by %[2]s: those who run there have ended by then",
 		Advice: firstInLine,
 	}
-	// PromisedAsExpected is the same where some of them have no deadline, and are expected to end by how long others have run.
+	// PromisedAsExpected is the same if some of them have no deadline, and are expected to end by how long others have run.
 	PromisedAsExpected = &Reason{
 		Text: "promised: %d node(s) are kept for it, and it is expected to start there by %s",
 		Late: true, Cause: WaitingForPromise,
 		Says:   "%[1]s node(s) are kept for the job, which is expected to start there by %[2]s: those who run there end by then, if they run no longer than nearly all before them",
 		Advice: firstInLine,
 	}
-	// PromisedIn and PromisedInAsExpected are told to a gang that names a level of the topology, and will lie in one domain such as "rack r1".
+	// PromisedIn and PromisedInAsExpected apply to a gang that names a level of the topology, and will be in one domain such as "rack r1".
 	PromisedIn = &Reason{
 		Text: "promised: %d node(s) of %s are kept for it, and it starts there by %s",
 		Late: true, Cause: WaitingForPromise,
@@ -250,7 +250,7 @@ var (
 		Says:   "%[1]s node(s) of %[2]s are kept for the job, which is expected to start there by %[3]s: those who run there end by then, if they run no longer than nearly all before them",
 		Advice: firstInLine,
 	}
-	// RoomIsComing is told while others have time to save their work who were told to leave, for a pod alone, too.
+	// RoomIsComing applies while notified victims have time to save their work, for a single pod as well.
 	RoomIsComing = &Reason{
 		Text: "pods of lower priority save their work and leave for it by %s at the latest",
 		Late: true, Cause: Preempting,
@@ -263,23 +263,23 @@ var (
 	}
 )
 
-// Of members of a gang, with values that only a diagnosis has a use for.
+// Reasons of members of a gang, with values that only a diagnosis uses.
 const (
-	// GangTooFew tells how many members there are, and how many there must be.
+	// GangTooFew includes how many members exist, and how many are required.
 	GangTooFew Text = "cannot find enough sibling pods, current pods number: %d, minMember of group: %d"
-	// GangWhole is told of each member for which there is no place.
+	// GangWhole applies to each member without a place.
 	GangWhole Text = "gang: the other members give up their places until all fit at once"
-	// GangEvictsNobody is told where pods would have to leave for one member.
+	// GangEvictsNobody applies when pods would have to be evicted for one member.
 	GangEvictsNobody Text = "gang: nobody is evicted for one member of it"
-	// GangPlannedElsewhere is told of nodes that a member does not go to by the plan for its gang.
+	// GangPlannedElsewhere applies to nodes that the plan of the gang does not use for a member.
 	GangPlannedElsewhere Text = "gang: it goes elsewhere by the plan for its members"
-	// GangSiblingRefused and GangSiblingLost are told of members that give up their places.
+	// GangSiblingRefused and GangSiblingLost apply to members that release their places.
 	GangSiblingRefused Text = "optimistic rejection in PostFilter"
 	GangSiblingLost    Text = "rejection in Unreserve"
 )
 
-// MissingMembers reads a verdict that a gang was not whole when the scheduler looked: how many members there were, and
-// how many there must be. It reports false for every other verdict.
+// MissingMembers reads a verdict that a gang was incomplete at that time: how many members existed, and how many are required. It returns false for
+// any other verdict.
 func MissingMembers(verdict string) (there, all int, ok bool) {
 	values, ok := GangTooFew.In(verdict)
 	if !ok {
@@ -290,16 +290,16 @@ func MissingMembers(verdict string) (there, all int, ok bool) {
 	return there, all, true
 }
 
-// OfGangs are about the room for members of a gang, which nodes show, too.
+// OfGangs are about the room for members of a gang, which nodes show as well.
 var OfGangs = []*Reason{GangHasRoomForSome, GangNeverFits, GangTurnedAway}
 
-// OfRefusals are why a pod lost its place after a node was found for it: they come before all else, whatever room there is.
+// OfRefusals are why a pod lost its place after a node was found for it. They take precedence over everything else, whatever room there is.
 var OfRefusals = []*Reason{PlaceRefused}
 
-// OfEvictions are why nobody leaves for a pod, or not yet.
+// OfEvictions are the reasons why nothing is evicted for a pod, or not yet.
 var OfEvictions = []*Reason{GangKeptOut, GangOutside, GangGuarded, Promised, PromisedAsExpected, PromisedIn, PromisedInAsExpected, RoomIsComing, QuotaGuarded, QuotaBudgeted, QuotaKeptOut}
 
-// OfPods are about the pod itself, whatever the node. While they hold, the scheduler looks at no node.
+// OfPods are about the pod itself, whatever the node. While they apply, the scheduler considers no node.
 var OfPods = []*Reason{
 	{
 		Text: "resourceclaim %q not found", Cause: DeviceClaim, Says: "the namespace has no ResourceClaim %[1]s",

@@ -6,7 +6,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 )
 
-// What GPUQuotas say to pods.
+// Reasons of GPUQuotas for pods.
 var (
 	QuotaUsed = &Reason{
 		Text: "quota: %s GPUs of GPUQuota %s are in use, and it asks for %d more", Cause: GPUQuotaReached,
@@ -42,13 +42,13 @@ var (
 			inspecting("see who is guaranteed how many GPUs", "gpuctl get gpuquotas"),
 		},
 	}
-	// QuotaGuarded is told where borrowers would leave for a pod, but for their min-runtime.
+	// QuotaGuarded applies when only their min-runtime prevents the eviction of borrowers for a pod.
 	QuotaGuarded = &Reason{
 		Text: "quota: pods that borrow its GPUs have not run for their min-runtime, the first of them until %s", Late: true, Cause: Busy,
 		Says:   "the GPUs that the namespace is guaranteed are borrowed by pods that may not be evicted before they have run for their min-runtime, the first of them until %[1]s",
 		Advice: []Advice{waiting("wait: it is tried again then")},
 	}
-	// QuotaBudgeted is told where borrowers would leave for a pod, but for their PodDisruptionBudgets.
+	// QuotaBudgeted applies when only their PodDisruptionBudgets prevent the eviction of borrowers for a pod.
 	QuotaBudgeted = &Reason{
 		Text: "quota: PodDisruptionBudgets keep pods that borrow its GPUs", Late: true, Cause: Busy,
 		Says: "the GPUs that the namespace is guaranteed are borrowed by pods that PodDisruptionBudgets keep",
@@ -57,7 +57,8 @@ var (
 			{Action: AskAdministrators, Text: "ask the administrators whether these budgets may keep what is borrowed"},
 		},
 	}
-	// QuotaKeptOut is told to a pod alone where borrowers could leave for it, and what another plugin would say of its place all the same.
+	// QuotaKeptOut applies to a single pod when borrowers could be evicted for it, but another plugin would still reject its place. It includes that
+	// plugin's text.
 	QuotaKeptOut = &Reason{
 		Text: "quota: nobody leaves for it who borrows its GPUs, which would be in vain: %s", Late: true, Cause: RejectedByScheduler,
 		Says: "nobody who borrows the GPUs that the namespace is guaranteed leaves for the job, which could not start in their places: %[1]s",
@@ -68,7 +69,7 @@ var (
 	}
 )
 
-// KeptOut says what keeps pods out for which others would leave: a gang, or a pod alone.
+// KeptOut describes why pods are rejected although others could be evicted for them: a gang, or a single pod.
 func KeptOut(alone bool, why string) string {
 	if alone {
 		return QuotaKeptOut.Text.Of(why)
@@ -76,7 +77,7 @@ func KeptOut(alone bool, why string) string {
 	return GangKeptOut.Text.Of(why)
 }
 
-// OverQuota says which quota leaves pods no node.
+// OverQuota describes which quota leaves pods without a node.
 func OverQuota(e *gpuquota.Excess) string {
 	if e.Asked > e.Max {
 		return QuotaTooSmall.Text.Of(e.Quota, e.Max, e.Asked)

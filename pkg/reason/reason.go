@@ -1,6 +1,5 @@
-// Package reason is the catalogue of why a pod has no node: each reason once, with the text that a scheduler writes, the
-// cause that users are told, what they can do about it, and whether an eviction would help. Plugins write the texts from
-// here, and gpuctl finds them here again in what a pod's condition says.
+// Package reason is the catalog of reasons why a pod has no node. Each reason appears once, with the scheduler's text, the cause for users, what they
+// can do about it, and whether an eviction would help. Plugins write the texts from here, and gpuctl finds them again in a pod's condition.
 package reason
 
 import (
@@ -10,34 +9,34 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Reason is one reason. What a text has in place of its verbs is %[1]s, %[2]s and so on in the sentence and the advice;
-// there %[4]s is the namespace of the pod.
+// Reason is one reason. The values of the verbs in its text are %[1]s, %[2]s and so on in the sentence and the advice; there %[4]s is the namespace
+// of the pod.
 type Reason struct {
-	// Code names the reason in metrics, "" for one that none counts.
+	// Code names the reason in metrics, "" for one that is not counted.
 	Code string
-	// Text is what is written on the pod. Of a node it is constant, because the scheduler adds up nodes by equal texts.
+	// Text is what is written on the pod. For a node it is constant, because the scheduler adds up nodes by equal texts.
 	Text Text
 	// Also are texts that other versions, or several plugins of Kubernetes, write for it.
 	Also []Text
-	// Evictable says that pods which leave can mend it.
+	// Evictable is true if an eviction can resolve it.
 	Evictable bool
-	// Never says that the pod would not start if the nodes were empty either.
+	// Never is true if the pod could not start even on empty nodes.
 	Never bool
-	// Late says that it is told after the outcome of the search for victims, which ends what else a scheduler says.
+	// Late is true if it follows the outcome of the search for victims, which otherwise ends the scheduler's message.
 	Late  bool
 	Cause Cause
-	// Says is the sentence for users, from what the text alone tells.
+	// Says is the sentence for users, from what the text alone shows.
 	Says string
 	// Advice is what to do: alternatives, the best first.
 	Advice []Advice
 }
 
-// Advice is one thing to do. Text says all that the other fields do.
+// Advice is one remedy. Text covers all other fields.
 type Advice struct {
 	Action Action
-	// Field is the field of the job's YAML that Value belongs into, or what else of an object it is about.
+	// Field is the field of the job's YAML for Value, or another part of the object.
 	Field, Value string
-	// Kind and Name are of the object that it is about.
+	// Kind and Name identify the object.
 	Kind, Name string
 	// Command shows what there is to know.
 	Command string
@@ -52,7 +51,7 @@ type Found struct {
 	args  []string
 }
 
-// In returns those of the reasons that a verdict contains, in their order.
+// In returns the reasons that a verdict contains, in their order.
 func In(verdict string, reasons []*Reason) []Found {
 	var out []Found
 	whole := verdict
@@ -68,7 +67,7 @@ func In(verdict string, reasons []*Reason) []Found {
 	return out
 }
 
-// ValuesIn returns the values that a verdict has in place of the verbs of the reason's text, false for a verdict without it.
+// ValuesIn returns the values of the verbs of the reason's text in a verdict, false for a verdict without it.
 func (r *Reason) ValuesIn(verdict string) ([]string, bool) {
 	found := In(verdict, []*Reason{r})
 	if len(found) == 0 {
@@ -77,7 +76,7 @@ func (r *Reason) ValuesIn(verdict string) ([]string, bool) {
 	return found[0].args, true
 }
 
-// Before is what a verdict says before the reason's text, all of it where that is not in it.
+// Before returns the part of a verdict before the reason's text, or all of it if the text is not in it.
 func (r *Reason) Before(verdict string) string {
 	if _, at, ok := r.Text.find(verdict); ok {
 		return strings.TrimRight(verdict[:at], " ,")
@@ -85,14 +84,13 @@ func (r *Reason) Before(verdict string) string {
 	return verdict
 }
 
-// With is a reason that was found otherwise, with the values of its text.
+// With returns a reason that was found by other means, with the values of its text.
 func (r *Reason) With(values ...string) Found { return Found{Reason: r, args: values} }
 
 // mostValues is how many values a text has at most.
 const mostValues = 3
 
-// Fill says a text of the catalogue with what the verdict has in place of its values. Of one without so many verbs they
-// are empty.
+// Fill fills a text of the catalog with the values of the verdict. Values are empty if the verdict does not have them.
 func (f *Found) Fill(text, namespace string) phrase.Text {
 	if text == "" {
 		return nil
@@ -111,7 +109,7 @@ func (f *Found) Fill(text, namespace string) phrase.Text {
 	return phrase.Template(text, values)
 }
 
-// Trim leaves out of a verdict what ends it: the outcome of the search for victims, node by node once more.
+// Trim removes the end of a verdict: the outcome of the search for victims, which repeats the nodes.
 func Trim(verdict string) string {
 	for _, tail := range []string{" preemption: ", " no new claims to deallocate"} {
 		verdict, _, _ = strings.Cut(verdict, tail)
@@ -119,7 +117,7 @@ func Trim(verdict string) string {
 	return strings.TrimRight(verdict, " .,")
 }
 
-// trim leaves out of a verdict what cannot hold the reason.
+// trim removes the parts of a verdict that cannot contain the reason.
 func (r *Reason) trim(verdict string) string {
 	if !r.Late {
 		return Trim(verdict)

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// Text is what a scheduler writes, as a format: %d stands for a number, %q for a quoted word, and %s for any text up to
-// what follows it, or to the end.
+// Text is the scheduler's text, as a format: %d stands for a number, %q for a quoted word, and %s for any text up to what follows it, or to the end.
 type Text string
 
-// Of writes the text with its values.
+// Of formats the text with its values.
 func (t Text) Of(values ...any) string { return fmt.Sprintf(string(t), values...) }
 
-// In returns the values that a message has in place of the text's verbs. It reports false for a message without the text.
+// In returns the values of the text's verbs in a message. It returns false if the message does not contain the text.
 func (t Text) In(message string) (values []string, ok bool) {
 	values, _, ok = t.find(Trim(message))
 	return values, ok

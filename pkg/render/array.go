@@ -7,8 +7,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// makeArray turns the Job of one pod into that of an array: a pod for each task, of which a number runs at a time. Each
-// has retries of its own, and one that has none left does not end the others. Kubernetes sets JOB_COMPLETION_INDEX.
+// makeArray turns the Job of one pod into that of an array: one pod per task, a limited number of them at a time. Each task has its own retries, and
+// a task without any left does not end the others. Kubernetes sets JOB_COMPLETION_INDEX.
 func (r *renderer) makeArray(spec *batchv1.JobSpec) {
 	spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 	spec.Completions, spec.Parallelism = ptr.To(r.job.Array.Tasks), ptr.To(r.job.Array.AtOnce)
@@ -18,14 +18,14 @@ func (r *renderer) makeArray(spec *batchv1.JobSpec) {
 	}
 }
 
-// leastFailures is how many tasks of an array may always fail. Once more have, and more than half of all, the program is
-// broken: it is ended, and does not take GPUs for each task that is left as often as there are retries.
+// leastFailures is how many tasks of an array may always fail. If more have failed, and more than half of all, the program is broken: the
+// array ends, instead of taking GPUs for all retries of each remaining task.
 const leastFailures = 10
 
-// limitTime bounds how long a job runs. Kubernetes counts the deadline of a Job for all of its pods together, from when the
-// Job was made: an array would be killed with most of its tasks not begun. So each of its pods has one of its own, which
-// the node counts from when it took the pod. Pods of other jobs have one, too, that comes after the Job's: the scheduler sees
-// the pod alone, and has to know when it is gone where nodes are kept for others from a time on.
+// limitTime bounds how long a job runs. Kubernetes counts the deadline of a Job for all of its pods together, from the Job's creation: an array would
+// be killed before most of its tasks begin. So each of its pods has its own deadline, which the node counts from when it accepted the pod. Pods of
+// other jobs also have a deadline, which is later than the Job's: the scheduler sees only the pod, and has to know when it will be gone if nodes are
+// reserved from a later time.
 func (r *renderer) limitTime(spec *batchv1.JobSpec) {
 	limit := r.job.Resources.TimeLimit
 	switch {

@@ -10,9 +10,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// GPUUtilizationMetric is the metric of pods that autoscaling by GPU reads: the percentage of the time that the GPUs
-// of a pod were busy, averaged over them, under the name that NVIDIA's DCGM exporter has for it. Something in the
-// cluster, usually prometheus-adapter, must serve it in custom.metrics.k8s.io.
+// GPUUtilizationMetric is the pod metric for autoscaling by GPU: the percentage of time that the pod's GPUs were busy, averaged over them, under the
+// name that NVIDIA's DCGM exporter uses. Something in the cluster, usually prometheus-adapter, must serve it in custom.metrics.k8s.io.
 const GPUUtilizationMetric = "DCGM_FI_DEV_GPU_UTIL"
 
 // AutoscalerName returns the name of the HorizontalPodAutoscaler of a job.
@@ -34,7 +33,7 @@ func (r *renderer) autoscaler() *autoscalingv2.HorizontalPodAutoscaler {
 	}
 }
 
-// scalingMetrics are what the number of replicas follows. Of two, the one that asks for more replicas wins.
+// scalingMetrics are the metrics for the number of replicas. Of two, the one that requests more replicas wins.
 func scalingMetrics(a *workload.Autoscaling) []autoscalingv2.MetricSpec {
 	var out []autoscalingv2.MetricSpec
 	if a.CPU != nil {

@@ -13,8 +13,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Becomes returns the places in Kubernetes' objects that a field decides on, by its path in [workload.Fields], such as
-// "Job spec.backoffLimit". It finds them by rendering documents that differ in the field alone.
+// Becomes returns the places in Kubernetes' objects that a field determines, by its path in [workload.Fields], such as "Job spec.backoffLimit".
+// It finds them by rendering documents that differ only in the field.
 func Becomes(kind workload.Kind, path string) ([]string, error) {
 	sample, err := workload.SampleOf(kind, path)
 	if err != nil {
@@ -42,13 +42,13 @@ func Becomes(kind workload.Kind, path string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// leaf is where a value stands: in which of the objects, and at which place.
+// leaf is the position of a value: the index of the object, and the place in it.
 type leaf struct {
 	object int
 	place  string
 }
 
-// sampleUpload stands for the folder that a document names: another name is another one.
+// sampleUpload returns a placeholder for the folder that a document names. Its digest depends on the name.
 func sampleUpload(doc workload.Document) *workload.Upload {
 	if doc.Job == nil || doc.Job.Workdir == "" {
 		return nil
@@ -57,7 +57,7 @@ func sampleUpload(doc workload.Document) *workload.Upload {
 	return workload.NewUpload(hex.EncodeToString(digest[:]), digest[:])
 }
 
-// leaves returns the values in the objects of a text, by their places. A text with errors has none.
+// leaves returns the values in the objects of a text by their positions. A text with errors has none.
 func leaves(text string) (map[leaf]string, error) {
 	docs, _ := workload.Parse("sample", []byte(text))
 	out := map[leaf]string{}
@@ -85,7 +85,7 @@ func leaves(text string) (map[leaf]string, error) {
 	return out, nil
 }
 
-// collect puts the leaves of a tree below a place into out.
+// collect adds the leaves of a tree to out.
 func collect(out map[leaf]string, at leaf, node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -101,7 +101,7 @@ func collect(out map[leaf]string, at leaf, node any) {
 	}
 }
 
-// step adds a key to a place; one with dots, as of a label, in brackets.
+// step appends a key to a place; a key with dots or slashes, such as a label, in brackets.
 func step(place, key string) string {
 	for _, r := range key {
 		if r == '.' || r == '/' {

@@ -18,16 +18,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// MasterPort is where the first member of a gang listens for the others: PyTorch's customary port.
+// MasterPort is the port on which the first member of a gang listens for the others: PyTorch's default.
 const MasterPort = 29500
 
-// makeGang turns the Job of one pod into that of a gang: a pod with an index on each node, in one PodGroup, with the
-// host names <job>-<index>.<service>.
+// makeGang turns the Job of one pod into that of a gang: an indexed pod on each node, all in one PodGroup, with the host names
+// <job>-<index>.<service>.
 //
-// Kubernetes starts a member that failed again, alone. The others notice that it is gone, fail in turn and are started
-// again as well, so that a failure of the gang costs each member one of its retries. A member that has none left ends
-// the whole Job. One that fails after others have succeeded is started again alone: it either needs them no more, or gives
-// up waiting for them, until it has no retries left.
+// Kubernetes restarts a failed member alone. The others notice that it is gone, fail in turn and are restarted as well, so that a failure of the gang
+// costs each member one of its retries. A member without retries left ends the whole Job. A member that fails after others have succeeded is
+// restarted alone: it either no longer needs them, or gives up waiting for them, until it has no retries left.
 func (r *renderer) makeGang(spec *batchv1.JobSpec) {
 	members := r.job.Resources.Nodes
 	spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
@@ -43,8 +42,7 @@ func (r *renderer) makeGang(spec *batchv1.JobSpec) {
 	}
 }
 
-// podGroup says how many members must have a place before any starts. It has no Go type here: the one of
-// scheduler-plugins would bind gpuctl to that scheduler.
+// podGroup says how many members must be placed before any starts. It uses no Go type: that of scheduler-plugins would tie gpuctl to that scheduler.
 func (r *renderer) podGroup() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{"minMember": int64(r.job.Resources.Nodes)},
@@ -59,7 +57,7 @@ func (r *renderer) podGroup() *unstructured.Unstructured {
 	return out
 }
 
-// layout adds to the annotations of a PodGroup how its members are to lie.
+// layout adds the requested topology to the annotations of a PodGroup.
 func (r *renderer) layout(annotations map[string]string) map[string]string {
 	wanted := r.job.Resources.Topology
 	if wanted == nil {
@@ -80,7 +78,7 @@ func (r *renderer) layout(annotations map[string]string) map[string]string {
 	return annotations
 }
 
-// headlessService gives each member a name in DNS, also before it is ready: members wait for each other to be so.
+// headlessService gives each member a DNS name even before it is ready: members wait for each other to become ready.
 func (r *renderer) headlessService() *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -94,16 +92,16 @@ func (r *renderer) headlessService() *corev1.Service {
 	}
 }
 
-// hostName is the name in DNS, within the namespace, of the member with an index.
+// hostName returns the DNS name, within the namespace, of the member with an index.
 func (r *renderer) hostName(index int32) string {
 	return fmt.Sprintf("%s-%d.%s", r.job.Name, index, ServiceName(r.job.Name))
 }
 
-// gangVariables are the variables by which launchers find the other members, less those that the author has set. NODE_RANK
-// and RANK are the member's index. docs/yaml.md says which launcher reads which.
+// gangVariables returns the variables by which launchers find the other members, except those that the author has set. NODE_RANK and RANK are the
+// member's index. docs/yaml.md says which launcher reads which.
 func (r *renderer) gangVariables(set []corev1.EnvVar) []corev1.EnvVar {
 	members := r.job.Resources.Nodes
-	processes := max(r.job.Resources.GPU, 1) // on each node
+	processes := max(r.job.Resources.GPU, 1) // per node
 	each, port := strconv.FormatInt(processes, 10), strconv.Itoa(MasterPort)
 	nodes, all := strconv.Itoa(int(members)), strconv.FormatInt(int64(members)*processes, 10)
 	index := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
@@ -130,7 +128,7 @@ func (r *renderer) gangVariables(set []corev1.EnvVar) []corev1.EnvVar {
 	})
 }
 
-// mpiHosts lists the members with the processes that each has room for, as mpirun --host reads it.
+// mpiHosts lists the members with the number of processes for each, as mpirun --host reads it.
 func (r *renderer) mpiHosts(slots int64) string {
 	hosts := make([]string, r.job.Resources.Nodes)
 	for i := range hosts {

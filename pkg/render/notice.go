@@ -9,15 +9,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// noticeDir is where a program finds in the file preemption-notice that it is to leave for another, and by when. The file is
-// empty until then.
+// noticeDir is the directory of the file preemption-notice, which tells a program that it will be preempted, and by when. The file is empty until
+// then.
 const (
 	noticeDir    = "/run/g8s"
 	noticeVolume = "preemption-notice"
 )
 
-// noticeFile shows a job that asks for time to save its work what it is told: kubelet follows the annotation. A job that has
-// something else there does without.
+// noticeFile mounts the preemption notice for a job that requests a checkpoint grace: the kubelet updates the file from the annotation. A
+// job that mounts something else there does not get the file.
 func noticeFile(job *workload.Job) (mount, bool) {
 	if grace := job.Resources.CheckpointGrace; grace == nil || *grace == 0 {
 		return mount{}, false

@@ -41,7 +41,7 @@ func (r *renderer) podTemplate(app string, restart corev1.RestartPolicy) corev1.
 	}
 }
 
-// PriorityClass is the class of pods of a priority.
+// PriorityClass returns the priority class for a priority.
 func PriorityClass(priority workload.Priority) string { return priorityClasses[priority] }
 
 var priorityClasses = map[workload.Priority]string{
@@ -50,7 +50,7 @@ var priorityClasses = map[workload.Priority]string{
 	workload.PriorityLow:    names.PriorityClassLow,
 }
 
-// podAnnotations are the description and what the scheduler reads; nil if there is nothing to say.
+// podAnnotations returns the description and the annotations that the scheduler reads; nil if there are none.
 func (r *renderer) podAnnotations() map[string]string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, r.description())
@@ -72,8 +72,8 @@ func (r *renderer) podAnnotations() map[string]string {
 	return annotations
 }
 
-// nodeSelector binds the pod to its pool and its GPU type. It has no entry for the default pool, whose nodes
-// usually carry no label, nor for types that the scheduler looks for.
+// nodeSelector binds the pod to its pool and its GPU type. It has no entry for the default pool, whose nodes usually have no label, nor for types
+// that the scheduler matches.
 func (r *renderer) nodeSelector() map[string]string {
 	selector := map[string]string{}
 	if pool := r.job.Resources.Pool; pool != names.DefaultPool {
@@ -105,7 +105,7 @@ func (r *renderer) affinity() *corev1.Affinity {
 	}}
 }
 
-// tolerations returns those of the job, after that of the taint by which clusters keep other pods off GPU nodes.
+// tolerations returns the job's tolerations, preceded by the one for the taint that keeps other pods off GPU nodes.
 func (r *renderer) tolerations() []corev1.Toleration {
 	var out []corev1.Toleration
 	if r.job.Resources.AsksGPUs() {
@@ -123,7 +123,7 @@ func (r *renderer) container() corev1.Container {
 		Command: env.Command, Args: env.Args, Env: env.Env,
 		Resources:    r.resources(),
 		VolumeMounts: volumeMounts(r.mounts),
-		// What is sent to a program ends at some time; who types into a terminal may come back.
+		// Input that is sent to a program ends at some time; a user at a terminal may reconnect.
 		Stdin: env.Stdin, StdinOnce: env.Stdin && !env.TTY, TTY: env.TTY,
 	}
 	if s := r.job.Service; s != nil && s.TargetPort != 0 {
@@ -133,7 +133,7 @@ func (r *renderer) container() corev1.Container {
 	return c
 }
 
-// resources asks for exactly what the job may use: requests and limits are equal.
+// resources requests exactly what the job may use: requests and limits are equal.
 func (r *renderer) resources() corev1.ResourceRequirements {
 	list := corev1.ResourceList{}
 	if cpu := r.job.Resources.CPU; cpu != nil {
@@ -155,7 +155,7 @@ func (r *renderer) resources() corev1.ResourceRequirements {
 	return r.requirements(list)
 }
 
-// requirements asks for amounts, and for none of the GPUs that a container would get beside them.
+// requirements requests the amounts, and zero of the GPUs that a container would get by default.
 func (r *renderer) requirements(list corev1.ResourceList) corev1.ResourceRequirements {
 	for _, name := range r.defaulted {
 		if _, asked := list[name]; !asked {
@@ -165,7 +165,7 @@ func (r *renderer) requirements(list corev1.ResourceList) corev1.ResourceRequire
 	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
 }
 
-// sharesGPUs says whether the job gets parts of GPUs.
+// sharesGPUs reports whether the job gets shared GPUs.
 func (r *renderer) sharesGPUs() bool {
 	return r.shared && r.job.Resources.GPUShare != nil
 }

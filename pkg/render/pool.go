@@ -15,7 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// poolObjects is a pool's GPUPool, where it can have one, and its nodes.
+// poolObjects returns a pool's GPUPool, if it can have one, and its nodes.
 func poolObjects(p *workload.Pool) ([]client.Object, []Warning, error) {
 	declared := GPUPool(p)
 	switch {
@@ -28,14 +28,14 @@ func poolObjects(p *workload.Pool) ([]client.Object, []Warning, error) {
 	return nodes(p), nil, nil
 }
 
-// Asks reports whether a pool asks anything that its labels cannot say.
+// Asks reports whether a pool has settings that its labels cannot express.
 func Asks(p *workload.Pool) bool {
 	return !equality.Semantic.DeepEqual(p.Constraints, names.PoolConstraints{}) || !equality.Semantic.DeepEqual(p.Access, names.PoolAccess{}) ||
 		p.IdleTimeout != nil || p.MinRuntime != nil || p.MaxMinRuntime != nil || p.CheckpointGrace != nil || p.MaxCheckpointGrace != nil ||
 		p.GPUShare != nil
 }
 
-// GPUPool is what is said of a pool; nil where no object can have its name, which labels allow more of.
+// GPUPool returns the GPUPool of a pool; nil if no object can have its name, since labels allow more names.
 func GPUPool(p *workload.Pool) *names.GPUPool {
 	if len(validation.IsDNS1123Subdomain(p.Name)) > 0 {
 		return nil
@@ -43,7 +43,7 @@ func GPUPool(p *workload.Pool) *names.GPUPool {
 	return &names.GPUPool{
 		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUPool"},
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name},
-		// A block of YAML ends with a line break, which is no part of a sentence.
+		// A YAML block ends with a line break, which is not part of the sentence.
 		Spec: names.GPUPoolSpec{Description: strings.TrimSpace(p.Description), Constraints: p.Constraints, Access: p.Access, Defaults: defaults(p)},
 	}
 }

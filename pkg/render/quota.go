@@ -10,13 +10,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// QuotaName is the name of every ResourceQuota that gpuctl makes. There is one name so that the API server itself
-// refuses a second quota of a namespace; what the document calls it is in the label g8s.host/quota.
+// QuotaName is the name of every ResourceQuota that gpuctl creates. With a single name, the API server itself refuses a second quota in a namespace;
+// the document's name is in the label g8s.host/quota.
 const QuotaName = "gpuctl-quota"
 
-// Quota returns, for each namespace of a quota in its order, the Namespace and after it the ResourceQuota. The
-// namespace called default exists in every cluster and is left out. A Namespace is for creation where there is none:
-// its labels say that gpuctl made it, and must not be written to one that was there before.
+// Quota returns, for each namespace of a quota in order, the Namespace followed by the ResourceQuota. The namespace default exists in every cluster
+// and is left out. A Namespace is only for creating a missing one: its labels say that gpuctl created it, and must not be written to an existing one.
 func Quota(q *workload.Quota) []client.Object {
 	var out []client.Object
 	for i := range q.Namespaces {
@@ -35,7 +34,7 @@ func namespace(name string) *corev1.Namespace {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			names.LabelManagedBy: names.ManagedByGpuctl,
 			names.LabelNamespace: names.True,
-			// Only at birth: administrators may lower it, and it is never written to a namespace that is there.
+			// Only at creation: administrators may lower it, and it is never written to an existing namespace.
 			names.LabelPodSecurityEnforce: names.PodSecurityBaseline,
 			names.LabelPodSecurityWarn:    names.PodSecurityBaseline,
 		}},
@@ -57,12 +56,11 @@ func resourceQuota(q *workload.Quota, n *workload.NamespaceQuota) *corev1.Resour
 	return out
 }
 
-// requestsPrefix begins the names under which a ResourceQuota counts extended resources. Under their own names it
-// accepts them and counts nothing.
+// requestsPrefix is the prefix under which a ResourceQuota counts extended resources. It accepts their plain names but does not count them.
 const requestsPrefix = "requests."
 
-// hard returns the bounds in Kubernetes' names. Memory is bounded as limited, too: a container that reserves little
-// and uses much would take it from its neighbours. Of CPU, its neighbours get back what they reserved.
+// hard returns the bounds under Kubernetes' names. Memory limits are bounded, too: a container that reserves little and uses much would take
+// memory from its neighbours. CPU needs no such bound, because neighbours get back what they reserved.
 func hard(n *workload.NamespaceQuota) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	count := func(value *int64, name corev1.ResourceName) {

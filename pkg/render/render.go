@@ -1,11 +1,10 @@
-// Package render turns gpuctl's documents into Kubernetes objects. It is pure: the same document and options
-// always give the same objects, and nothing is read from a cluster.
+// Package render turns gpuctl's documents into Kubernetes objects. It is pure: the same document and options always give the same objects, and
+// nothing is read from a cluster.
 //
-// A training job becomes a Job of the job's name, on several nodes with a Service svc-<name> and a PodGroup. The others become a Deployment inference-<name>,
-// notebook-<name> or compute-<name>, with a Service svc-<name>. Each object and each pod carries the labels
-// g8s.host/job, job-type, priority and pool, by which everything is looked up. The top object, which is the
-// first of the list, also keeps the submitted YAML in the annotation g8s.host/submitted
-// ([names.AnnotationSubmitted]), so that it can be shown and exported again.
+// A training job becomes a Job with the job's name, on several nodes with a Service svc-<name> and a PodGroup. The others become a Deployment
+// inference-<name>, notebook-<name> or compute-<name>, with a Service svc-<name>. Each object and each pod has the labels g8s.host/job, job-type,
+// priority and pool, by which everything is looked up. The top object, which is the first of the list, also stores the submitted YAML in the
+// annotation g8s.host/submitted ([names.AnnotationSubmitted]), so that it can be shown and exported again.
 package render
 
 import (
@@ -26,31 +25,29 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Options are what rendering depends on beside the document.
+// Options are the inputs of rendering besides the document.
 type Options struct {
-	// Namespace is that of documents which name none. Empty leaves it out of the objects.
+	// Namespace is the namespace of documents that name none. Empty omits it from the objects.
 	Namespace string
-	// SharedPools holds the pools whose nodes share GPUs by memory. In them gpu-share asks for shared GPUs;
-	// elsewhere it is noted on the pod and the job gets whole GPUs.
+	// SharedPools contains the pools whose nodes share GPUs by memory. There gpu-share requests shared GPUs; elsewhere it is only recorded on the pod
+	// and the job gets whole GPUs.
 	SharedPools map[string]bool
-	// PoolsUnknown says that no cluster was asked which these are.
+	// PoolsUnknown says that SharedPools was not read from a cluster.
 	PoolsUnknown bool
-	// AliasedTypes holds the GPU types of nodes on which only an alias of g8s.host/gpu-type tells them, such as
-	// nvidia.com/gpu.product. A node selector would pass over such nodes, so a job that asks for such a type leaves
-	// the matching of labels to the scheduler.
+	// AliasedTypes contains the GPU types of nodes that have only an alias of the label g8s.host/gpu-type, such as nvidia.com/gpu.product. A node
+	// selector would miss such nodes, so a job that requests such a type leaves the label match to the scheduler.
 	AliasedTypes map[string]bool
-	// HostPaths are the paths of nodes that jobs may mount, with all that is below them. Nil allows every path, and
-	// an empty list none.
+	// HostPaths are the host paths that jobs may mount, including everything below them. Nil allows every path, and an empty list none.
 	HostPaths []string
-	// DefaultedGPUs are the GPUs that LimitRanges give containers which do not name them, by namespace. A job asks for 0 of
-	// what it does not want. Where no LimitRange does so it does not name them: ExtendedResourceToleration, an admission plugin of
-	// the API server, gives pods that name a resource the toleration of its nodes, also for 0 of it.
+	// DefaultedGPUs are the GPUs that LimitRanges give containers which do not name them, by namespace. A job requests 0 of those it does not want.
+	// Without such a LimitRange it does not name them: ExtendedResourceToleration, an admission plugin of the API server, gives pods that name a
+	// resource the toleration of its nodes, even for 0 of it.
 	DefaultedGPUs map[string][]corev1.ResourceName
-	// Now is when reservations begin that begin now.
+	// Now is the start of reservations that begin now.
 	Now time.Time
 }
 
-// Warning tells the author of a document what became of a field.
+// Warning tells the author of a document about the effect of a field.
 type Warning struct {
 	// Field is the path of the field, such as resources.gpu-share.
 	Field   string
@@ -62,10 +59,9 @@ func (w Warning) String() string {
 	return w.Field + ": " + w.Message.String()
 }
 
-// Objects renders a document. The first object is the one that the job consists of (the top object); those
-// after it belong to it. A pool becomes its GPUPool and its nodes, with the labels that joining the pool sets: they are for
-// printing, as the pool's members are patched and never created; see package pool. A quota becomes what [Quota]
-// returns, and a reservation what [Reservation] does.
+// Objects renders a document. The first object is the top object of the job; the others belong to it. A pool becomes its GPUPool and its nodes, with
+// the labels of its members: the nodes are only for printing, because members are patched and never created; see package pool. A quota becomes the
+// result of [Quota], and a reservation that of [Reservation].
 func Objects(doc workload.Document, opts Options) ([]client.Object, []Warning, error) {
 	switch {
 	case doc.Pool != nil:
@@ -109,11 +105,11 @@ type renderer struct {
 	source    string
 	filled    string
 	poolShare string
-	// upload is the folder that is sent with the job; nil for none.
+	// upload is the folder submitted with the job; nil for none.
 	upload *workload.Upload
-	// shared says whether the job's pool shares its GPUs, and unasked that nobody knows.
+	// shared says whether the job's pool shares its GPUs, and unasked that this is unknown.
 	shared, unasked bool
-	// byLabels says whether the scheduler looks for the GPU types in all labels that name one.
+	// byLabels says whether the scheduler matches the GPU types against all labels that name one.
 	byLabels bool
 	mounts   []mount
 	// defaulted are the GPUs that a container gets if it does not name them.
@@ -149,7 +145,7 @@ func ServiceName(job string) string {
 	return "svc-" + job
 }
 
-// trainingApp is the label app of the pods of every training job; which job they are of, g8s.host/job tells.
+// trainingApp is the label app of the pods of every training job; the label g8s.host/job identifies the job.
 const trainingApp = "gpuctl-job"
 
 // labels identify the job on every object and pod.
@@ -209,7 +205,7 @@ func (r *renderer) topMeta() metav1.ObjectMeta {
 	return m
 }
 
-// description returns the annotations of a described job; nil if it has no description.
+// description returns the description annotation of a job; nil without a description.
 func (r *renderer) description() map[string]string {
 	if r.job.Description == "" {
 		return nil
@@ -243,11 +239,11 @@ func (r *renderer) trainingJob() *batchv1.Job {
 	}
 }
 
-// ignoreDisruptions keeps preemption, drains and lost nodes from using up the retries of a job: they are not
-// failures of the job. Kubernetes demands podReplacementPolicy Failed with it, and sets that: the next pod is made when the
-// one before has ended, not when it is told to. We would ask for it anyway, since two runs must not write to one folder.
+// ignoreDisruptions keeps preemption, drains and lost nodes from using up the retries of a job: they are not failures of the job. Kubernetes requires
+// podReplacementPolicy Failed with it, and sets that: the next pod is created when the previous one has ended, not when it starts to terminate. We
+// would request that anyway, since two runs must not write to one folder.
 //
-// There is no rule for the exit codes of SIGTERM: which of them a program ends with says nothing of who sent it.
+// There is no rule for the exit codes of SIGTERM: the exit code does not tell who sent the signal.
 func ignoreDisruptions() *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionIgnore,
@@ -275,7 +271,7 @@ func (r *renderer) deployment() *appsv1.Deployment {
 	}
 }
 
-// replicas is nil where Kubernetes chooses them.
+// replicas returns nil if Kubernetes chooses the number of replicas.
 func (r *renderer) replicas() *int32 {
 	if r.job.Service.Autoscaling != nil {
 		return nil

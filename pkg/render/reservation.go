@@ -10,7 +10,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Reservation is the GPUReservation of a reservation that is made at a time. It has times to the second, as Kubernetes keeps them.
+// Reservation returns the GPUReservation of a reservation that is created at the given time. Times are truncated to seconds, as Kubernetes stores
+// them.
 func Reservation(r *workload.Reservation, made time.Time) *names.GPUReservation {
 	from, to := r.Window(made)
 	return &names.GPUReservation{

@@ -23,11 +23,11 @@ func (r *renderer) service() *corev1.Service {
 	}
 }
 
-// startupPeriod is the time between two looks at a container that is starting.
+// startupPeriod is the interval between two probes of a starting container.
 const startupPeriod = 10 * time.Second
 
-// setProbes lets the kubelet ask the job's health. Liveness is asked only after the startup probe succeeded
-// once: loading a large model takes minutes, in which the other probes would end the container.
+// setProbes configures health probes. Liveness is probed only after the startup probe has succeeded once: loading a large model takes minutes, during
+// which the other probes would kill the container.
 func setProbes(c *corev1.Container, s *workload.Service) {
 	if s.HealthCheck == "" {
 		return

@@ -15,17 +15,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// mount is a volume of the pod and where the container sees it.
+// mount is a volume of the pod and its path in the container.
 type mount struct {
 	volume   corev1.Volume
 	path     string
 	readOnly bool
-	// wants is the workdir that a claim is made for; nil for all other volumes.
+	// wants is the workdir for which a claim is created; nil for all other volumes.
 	wants *workload.Workdir
 }
 
-// mountsOf returns the workdirs of a job in their order, after them its named volumes, /dev/shm and what it is told, and last the
-// folder that was sent with it.
+// mountsOf returns the workdirs of a job in order, then its named volumes, /dev/shm and the preemption notice, and last the submitted folder.
 func mountsOf(job *workload.Job) []mount {
 	var out []mount
 	taken := volumeNames{}
@@ -79,20 +78,19 @@ func mountOf(job *workload.Job, dir *workload.Workdir, name string) mount {
 	return m
 }
 
-// claimName returns the name of the claim made for a volume of a job.
+// claimName returns the name of the claim created for a volume of a job.
 func claimName(job *workload.Job, volume string) string {
 	return TopName(job.Kind, job.Name) + "-" + volume
 }
 
-// shmPath is where programs share memory. Container runtimes give it 64 MiB, too little for PyTorch's data
-// loaders and for NCCL.
+// shmPath is the path of shared memory. Container runtimes give it 64 MiB, too little for PyTorch's data loaders and for NCCL.
 const shmPath = "/dev/shm"
 
 // shmVolume is the name of the volume at shmPath.
 const shmVolume = "shm-volume"
 
-// sharedMemory returns the /dev/shm of a job. Its pages count against the memory of the container, so a job
-// with GPUs that gives no size gets half of its memory, as Linux does for a machine.
+// sharedMemory returns the /dev/shm of a job. Its pages count against the container's memory, so a job with GPUs and no given size gets half of its
+// memory, as Linux does for a machine.
 func sharedMemory(job *workload.Job) (mount, bool) {
 	size := job.Resources.SHM
 	switch {
@@ -134,7 +132,7 @@ func volumeMounts(mounts []mount) []corev1.VolumeMount {
 	return out
 }
 
-// claims returns the claims to make with the job.
+// claims returns the claims to create with the job.
 func (r *renderer) claims() []client.Object {
 	var out []client.Object
 	for _, m := range r.mounts {
@@ -162,7 +160,7 @@ func (r *renderer) claim(m mount) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// accessMode lets every replica and every member of a gang write, wherever it runs.
+// accessMode lets every replica and every gang member write, on whichever node it runs.
 func (r *renderer) accessMode() corev1.PersistentVolumeAccessMode {
 	s := r.job.Service
 	if r.job.IsGang() || s != nil && (s.Replicas > 1 || s.Autoscaling != nil && s.Autoscaling.Max > 1) {
@@ -171,8 +169,7 @@ func (r *renderer) accessMode() corev1.PersistentVolumeAccessMode {
 	return corev1.ReadWriteOnce
 }
 
-// checkHostPaths refuses a job that mounts a path of the node which is not allowed. It tells authors early; what
-// keeps others from it is the policy in manifests/policy.
+// checkHostPaths refuses a job that mounts a disallowed host path. It informs authors early; the policy in manifests/policy enforces it for everyone.
 func checkHostPaths(job *workload.Job, allowed []string) error {
 	if allowed == nil {
 		return nil
@@ -187,7 +184,7 @@ func checkHostPaths(job *workload.Job, allowed []string) error {
 	return nil
 }
 
-// isBelow says whether a path is prefix or below it.
+// isBelow reports whether a path is prefix or below it.
 func isBelow(p, prefix string) bool {
 	p, prefix = path.Clean(p), path.Clean(prefix)
 	return p == prefix || strings.HasPrefix(p, strings.TrimSuffix(prefix, "/")+"/")

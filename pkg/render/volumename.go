@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// wellKnown maps the folder names of machine learning to the names of their volumes.
+// wellKnown maps folder names that are common in machine learning to volume names.
 var wellKnown = map[string]string{
 	"dataset": "dataset-volume", "datasets": "dataset-volume",
 	"model": "model-volume", "models": "model-volume",
@@ -17,14 +17,14 @@ var wellKnown = map[string]string{
 	"log": "logs-volume", "logs": "logs-volume",
 }
 
-// volumeNames are the names that the volumes of a pod have so far, and how many asked.
+// volumeNames are the volume names used so far in a pod, and the number of requests.
 type volumeNames struct {
 	taken map[string]bool
 	asked int
 }
 
-// next names the volume of the next path: the first well-known folder in it whose name is not taken, then the
-// first one with a number, then workdir-<n> for the n-th path.
+// next returns the volume name for the next path: the first well-known folder in it whose name is not taken, then the first one with a number,
+// then workdir-<n> for the n-th path.
 func (v *volumeNames) next(path string) string {
 	v.asked++
 	first := ""

@@ -13,12 +13,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// UnsentError says that the folder of a job is on a machine that whoever renders it does not know.
+// UnsentError says that the folder of a job is on a machine that the renderer cannot access.
 type UnsentError struct{ Folder string }
 
 func (e *UnsentError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *UnsentError) Says() phrase.Text {
 	return phrase.Of("job.workdir: %q is a folder of the machine that submits the job, and was not sent: create the job with gpuctl there", e.Folder)
 }
@@ -26,12 +26,12 @@ func (e *UnsentError) Says() phrase.Text {
 const (
 	uploadPath = "/workdir-upload"
 	uploadKey  = "part"
-	// digestInName is how much of a digest is in names: enough that two folders of one job never share theirs.
+	// digestInName is the length of the digest prefix in names: long enough that two folders of one job never share names.
 	digestInName = 16
-	// unpack is run by a shell of the job's own image, which needs no other image on the node and runs as the job's user.
-	// Whoever reads of its failure sees its last lines. Links stand last in the archive, and BusyBox makes those that lead out of
-	// the folder only if it is told to. Toybox calls it a success that it found no gzip and unpacked nothing; a folder that is sent
-	// has a file at least.
+	// unpack runs in a shell of the job's own image, which needs no other image on the node and runs as the job's user. On failure its last
+	// lines are the termination message. Links are last in the archive, and BusyBox creates links that lead out of the folder only with this
+	// variable. Toybox reports success when it found no gzip and unpacked nothing, so the script checks the result: a submitted folder has at least
+	// one file.
 	unpack = `command -v tar >/dev/null || { echo "job.workdir needs tar in the image, and this one has none" >&2; exit 1; }
 cat "$1"/* | EXTRACT_UNSAFE_SYMLINKS=1 tar -xzf - -C "$2" || exit 1
 for file in "$2"/* "$2"/.[!.]* "$2"/..?*; do
@@ -41,18 +41,18 @@ echo "job.workdir: tar unpacked nothing; it may need gzip in the image" >&2
 exit 1`
 )
 
-// sends says whether a folder is sent with the job.
+// sends reports whether a folder is submitted with the job.
 func (r *renderer) sends() bool { return r.job.Workdir != "" }
 
-// unpacked is where the folder is unpacked. Each pod has its own copy, as fresh as it was sent.
+// unpacked returns the mount of the unpacked folder. Each pod has its own fresh copy.
 func unpacked() mount {
 	return mount{path: workload.WorkdirPath, volume: corev1.Volume{
 		Name: workload.WorkdirVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
 	}}
 }
 
-// addUpload adds the archive to a pod, and a container that unpacks it before the others start. It asks for the CPU and memory of
-// the job, which the pod gets anyway, so that quotas that want them named are content.
+// addUpload adds the archive to a pod, and an init container that unpacks it. The container requests the CPU and memory of the job, which the pod
+// gets anyway, so that quotas that require requests accept it.
 func (r *renderer) addUpload(spec *corev1.PodSpec) {
 	main := &spec.Containers[0]
 	main.WorkingDir = workload.WorkdirPath
@@ -72,7 +72,7 @@ func (r *renderer) addUpload(spec *corev1.PodSpec) {
 	})
 }
 
-// withoutGPUs are the CPU and the memory of resources.
+// withoutGPUs returns only the CPU and the memory of the requirements.
 func (r *renderer) withoutGPUs(all corev1.ResourceRequirements) corev1.ResourceRequirements {
 	list := corev1.ResourceList{}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -83,7 +83,7 @@ func (r *renderer) withoutGPUs(all corev1.ResourceRequirements) corev1.ResourceR
 	return r.requirements(list)
 }
 
-// parts are those of the archive as files, whose names are in the order of the parts.
+// parts returns the parts of the archive as files, whose names sort in the order of the parts.
 func (r *renderer) parts() []corev1.VolumeProjection {
 	out := make([]corev1.VolumeProjection, r.upload.Parts)
 	for i := range out {
@@ -95,12 +95,12 @@ func (r *renderer) parts() []corev1.VolumeProjection {
 	return out
 }
 
-// uploadName is the name of a part. Another folder has other names, so that a job never runs with half of each.
+// uploadName returns the name of a part. Names depend on the folder's digest, so that a job never mixes parts of two folders.
 func (r *renderer) uploadName(part int) string {
 	return fmt.Sprintf("%s-%s-%s-%d", TopName(r.job.Kind, r.job.Name), workload.WorkdirVolume, r.upload.Digest[:digestInName], part)
 }
 
-// uploads are the parts of the archive. Nothing changes them, which lets nodes read each of them once.
+// uploads returns the ConfigMaps with the parts of the archive. They are immutable, so nodes read each of them only once.
 func (r *renderer) uploads() []client.Object {
 	if !r.sends() {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// YAML writes objects as one YAML stream, each with its keys in alphabetical order, without status, and
-// without the empty fields that encoding a Go value leaves.
+// YAML writes objects as one YAML stream, with keys in alphabetical order, without status, and without the empty fields that encoding a Go value
+// leaves.
 func YAML(w io.Writer, objects []client.Object) error {
 	for i, object := range objects {
 		text, err := marshal(object)
@@ -36,8 +36,7 @@ func marshal(object client.Object) ([]byte, error) {
 	return yaml.Marshal(tree)
 }
 
-// Tree returns an object as the maps and lists of its JSON, without status, and without the empty fields that encoding
-// a Go value leaves.
+// Tree returns an object as the maps and lists of its JSON, without status, and without the empty fields that encoding a Go value leaves.
 func Tree(object client.Object) (map[string]any, error) {
 	body, err := json.Marshal(object)
 	if err != nil {
@@ -52,11 +51,10 @@ func Tree(object client.Object) (map[string]any, error) {
 	return tree, nil
 }
 
-// noise lists the keys that mean nothing when they are empty. Not every empty section does: emptyDir: {} is
-// a volume.
+// noise lists the keys that mean nothing if they are empty. Not every empty section is meaningless: emptyDir: {} is a volume.
 var noise = map[string]bool{"spec": true, "strategy": true, "resources": true, "creationTimestamp": true}
 
-// prune removes noise from a tree of maps and lists.
+// prune removes empty fields listed in [prunableKeys] from a tree of maps and lists.
 func prune(tree any) {
 	switch node := tree.(type) {
 	case map[string]any:
@@ -73,7 +71,7 @@ func prune(tree any) {
 	}
 }
 
-// isEmpty says whether a value is null, or a section that holds nothing but empty sections.
+// isEmpty reports whether a value is null, or a section that contains only empty sections.
 func isEmpty(value any) bool {
 	section, ok := value.(map[string]any)
 	if !ok {

@@ -6,16 +6,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// overdue is how long after its end a pod that is there still is not expected to leave any more, as on a dead node.
+// overdue is how long after its expected end a remaining pod no longer counts as leaving, as on a dead node.
 const overdue = time.Minute
 
-// Gone is when a pod that has a node is gone from it at the latest, and false for one that may be there for ever: without a
-// deadline of its own, or there long after it.
+// Gone returns when a bound pod is gone from its node at the latest, and false for one that may stay forever: without a deadline of its own, or
+// overdue.
 func Gone(pod *corev1.Pod, now time.Time) (time.Time, bool) {
 	stay, limited := Stay(pod)
 	end := now.Add(stay)
 	switch {
-	case pod.DeletionTimestamp != nil: // its grace period is in it
+	case pod.DeletionTimestamp != nil: // includes the grace period
 		end = pod.DeletionTimestamp.Time
 	case !limited:
 		return time.Time{}, false

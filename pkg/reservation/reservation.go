@@ -1,5 +1,5 @@
-// Package reservation says which nodes are kept from a pod, for whom and until when: those of GPUReservations whose windows
-// it could still be there in. A pod without a time limit could be there for ever, as Slurm sees it, too.
+// Package reservation decides which nodes are closed to a pod, for whom and until when: those of GPUReservations whose windows the pod could overlap.
+// A pod without a time limit could stay forever, as in Slurm.
 package reservation
 
 import (
@@ -15,21 +15,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Window is for whom some nodes are kept, from a time on and until another.
+// Window is the reservation of some nodes for a time range.
 type Window struct {
 	Name string
-	// Revision changes with what is kept, when, and for whom.
+	// Revision changes with the nodes, times and namespaces.
 	Revision string
-	// Pool is that of which all nodes are kept, "" where Nodes names them.
+	// Pool is the pool whose nodes are all reserved, "" if Nodes names them.
 	Pool     string
 	Nodes    []string
 	From, To time.Time
-	// Namespaces are those whose pods may be there. None is nobody's.
+	// Namespaces are those whose pods may use the nodes. None means that no pods may.
 	Namespaces []string
 	Reason     string
 }
 
-// Of reads a GPUReservation. One that does not end after it begins keeps nothing; the API server lets none in.
+// Of converts a GPUReservation. One that does not end after it begins has no effect; the API server rejects such.
 func Of(r *names.GPUReservation) Window {
 	return Window{
 		Name: r.Name, Revision: fmt.Sprint(r.UID, "/", r.Generation), Pool: r.Spec.Pool, Nodes: r.Spec.Nodes,
@@ -37,30 +37,29 @@ func Of(r *names.GPUReservation) Window {
 	}
 }
 
-// Keeps reports whether a node is one of those that are kept.
+// Keeps reports whether a node is reserved.
 func (w *Window) Keeps(node *corev1.Node) bool {
 	return slices.Contains(w.Nodes, node.Name) || w.Pool != "" && w.Pool == gpu.PoolOf(node)
 }
 
-// admits reports whether pods of a namespace may be there during the window.
+// admits reports whether pods of a namespace may run there during the window.
 func (w *Window) admits(namespace string) bool { return slices.Contains(w.Namespaces, namespace) }
 
-// Margin is what a pod is given to begin after it was placed, before its node counts its time: beside, the clocks of
-// machines differ.
+// Margin is the tolerance for a pod to start after its placement, before its node counts its run time, and for clock differences.
 const Margin = time.Minute
 
-// DeadlineSlack is how much longer a pod of a job with a time limit may run by its own deadline. The Job's ends it before and says
-// why; the pod's holds whatever becomes of the Job.
+// DeadlineSlack is how much longer the deadline of a pod is than its job's time limit. The Job's limit ends it earlier and gives the reason; the
+// pod's deadline holds whatever happens to the Job.
 const DeadlineSlack = time.Minute
 
-// mostSeconds is 68 years: what asks for more would overflow.
+// mostSeconds is 68 years; larger values would overflow.
 const mostSeconds = 1<<31 - 1
 
-// defaultGrace is how long a pod that says nothing has to end, in seconds.
+// defaultGrace is the default termination grace period in seconds.
 const defaultGrace = corev1.DefaultTerminationGracePeriodSeconds
 
-// Stay is for how long a pod may be on a node at most, from when it is placed until it is gone, and false for one without a
-// limit. Only the deadline of the pod itself counts: its node sees to that, and nobody can put it off.
+// Stay returns how long a pod may be on a node at most, from its placement until it is gone, and false for one without a limit. Only the pod's own
+// deadline counts: its node enforces it, and it cannot be extended.
 func Stay(pod *corev1.Pod) (time.Duration, bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil {
 		return 0, false
@@ -68,14 +67,14 @@ func Stay(pod *corev1.Pod) (time.Duration, bool) {
 	return seconds(*pod.Spec.ActiveDeadlineSeconds) + grace(pod) + Margin, true
 }
 
-// SameStay reports whether two pods may be on a node for as long as each other.
+// SameStay reports whether two pods have the same maximum stay.
 func SameStay(a, b *corev1.Pod) bool {
 	first, limited := Stay(a)
 	second, also := Stay(b)
 	return first == second && limited == also
 }
 
-// Limit is the longest time limit of a job with which a pod of it that is placed now is gone by a time, 0 for none.
+// Limit returns the longest time limit of a job with which its pod, placed now, is gone by a time, 0 for none.
 func Limit(pod *corev1.Pod, now, by time.Time) time.Duration {
 	return max(0, by.Sub(now)-grace(pod)-Margin-DeadlineSlack).Truncate(time.Minute)
 }
@@ -91,10 +90,10 @@ func seconds(count int64) time.Duration {
 	return time.Duration(min(max(count, 0), mostSeconds)) * time.Second
 }
 
-// Book is all windows, in the order in which they begin, and which of them keep a node. It is never changed; nil has none.
+// Book holds all windows, ordered by their begin, indexed by node. It is immutable; nil has none.
 type Book struct {
 	windows []Window
-	// sums are a hash of each window.
+	// sums are hashes of the windows.
 	sums []uint64
 	// ofNode and ofPool are the windows that keep a node by its name, and by its pool.
 	ofNode, ofPool map[string][]int32
@@ -132,8 +131,8 @@ func BookOf(objects []names.GPUReservation) *Book {
 	return NewBook(windows)
 }
 
-// Against returns what keeps a pod from nodes that is placed now, nil for nothing. It is asked once for an attempt: it costs a
-// look at each window, and no more for those with many nodes.
+// Against returns the windows that keep a pod placed now off nodes, nil for none. It is called once per attempt and costs one check per window,
+// regardless of the number of nodes.
 func (b *Book) Against(pod *corev1.Pod, now time.Time) *Closed {
 	if b == nil {
 		return nil
@@ -146,7 +145,7 @@ func (b *Book) Against(pod *corev1.Pod, now time.Time) *Closed {
 	return &c
 }
 
-// NextEnd is when the next window ends after a time, the zero time for none.
+// NextEnd returns when the next window ends after a time, the zero time for none.
 func (b *Book) NextEnd(after time.Time) (next time.Time) {
 	if b == nil {
 		return next
@@ -159,8 +158,8 @@ func (b *Book) NextEnd(after time.Time) (next time.Time) {
 	return next
 }
 
-// Released are the windows that keep nodes from nobody any more, or from fewer than before: those that have ended between two
-// times, and those of a book that another one lacks or has changed.
+// Released returns the windows that no longer reserve nodes, or fewer: those that ended between two times, and those of the first book that the
+// second one lacks or has changed.
 func Released(before, after *Book, from, to time.Time) (released []Window) {
 	if before == nil {
 		return nil
@@ -180,7 +179,7 @@ func Released(before, after *Book, from, to time.Time) (released []Window) {
 	return released
 }
 
-// KeptOut reports whether any of some windows, ended or not, has kept a pod that waits from its nodes until now.
+// KeptOut reports whether any of the windows, ended or not, has kept a waiting pod off its nodes until now.
 func KeptOut(windows []Window, pod *corev1.Pod, now time.Time) bool {
 	stay, limited := Stay(pod)
 	for i := range windows {
@@ -191,21 +190,21 @@ func KeptOut(windows []Window, pod *corev1.Pod, now time.Time) bool {
 	return false
 }
 
-// Closed are the windows that keep a pod from nodes. nil are none.
+// Closed are the windows that keep a pod off nodes. nil has none.
 type Closed struct {
 	book      *Book
 	namespace string
-	// now is when the pod is placed, and gone is when it is gone at the latest, if its time is limited.
+	// now is when the pod is placed. gone is when it is gone at the latest, if its time is limited.
 	now, gone time.Time
 	limited   bool
 }
 
-// counts reports whether the pod could be there in a window, and may not.
+// counts reports whether the pod could overlap a window that does not admit it.
 func (c *Closed) counts(w *Window) bool {
 	return w.To.After(c.now) && w.To.After(w.From) && (!c.limited || c.gone.After(w.From)) && !w.admits(c.namespace)
 }
 
-// On returns the first window that keeps the pod from a node, nil for none.
+// On returns the first window that keeps the pod off a node, nil for none.
 func (c *Closed) On(node *corev1.Node) *Window {
 	if c == nil || node == nil {
 		return nil
@@ -222,8 +221,8 @@ func (c *Closed) On(node *corev1.Node) *Window {
 	return &c.book.windows[first]
 }
 
-// Until are all windows that keep the pod from a node, in the order in which they begin, if it waits until none does, and when that
-// is: now, with no windows, if none does. While it waits for one, it may come to run into the next.
+// Until returns all windows that keep the pod off a node, ordered by their begin, if it waits until none does, and the time of that: now and no
+// windows if none does. While it waits for one window, it may run into the next.
 func (c *Closed) Until(node *corev1.Node) (windows []*Window, at time.Time) {
 	if c == nil || node == nil {
 		return nil, at
@@ -257,7 +256,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// first returns the first of some windows that counts, -1 for none.
+// first returns the first of the windows that counts, -1 for none.
 func (c *Closed) first(of []int32) int32 {
 	for _, number := range of {
 		if c.counts(&c.book.windows[number]) {

@@ -9,7 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Phase is where a time lies: before, within or after the window.
+// Phase returns whether a time is before, within or after the window.
 func (w *Window) Phase(now time.Time) names.ReservationPhase {
 	switch {
 	case now.Before(w.From):
@@ -20,7 +20,7 @@ func (w *Window) Phase(now time.Time) names.ReservationPhase {
 	return names.ReservationOver
 }
 
-// Turn is when the phase is another one, the zero time for never again.
+// Turn returns when the phase changes next, the zero time for never.
 func (w *Window) Turn(now time.Time) time.Time {
 	switch w.Phase(now) {
 	case names.ReservationUpcoming:
@@ -31,8 +31,8 @@ func (w *Window) Turn(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// InTheWay reports whether a pod on a node of the window may not be there meanwhile, and could be: it is there, and nothing ends it
-// before. Pods of the node itself, as those of DaemonSets, are in nobody's way. After the window nobody is.
+// InTheWay reports whether a pod on a node of the window could still be there during the window without being admitted: it is there, and nothing ends
+// it before. Pods of the node itself, as those of DaemonSets, are never in the way. After the window no pod is.
 func (w *Window) InTheWay(pod *corev1.Pod, now time.Time) bool {
 	if w.Phase(now) == names.ReservationOver || w.admits(pod.Namespace) || gpu.HasEnded(pod) || gpu.BelongsToNode(pod) {
 		return false

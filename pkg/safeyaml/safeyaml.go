@@ -1,6 +1,6 @@
-// Package safeyaml reads YAML that others wrote. A few kilobytes of YAML can stand for gigabytes: an alias is one more
-// copy of what it names, and those who decode it make each copy. So what a text unfolds to is counted before anything
-// is unfolded, in bytes and in values, and a text that is too large is refused with the place where it becomes so.
+// Package safeyaml reads untrusted YAML. A few kilobytes of YAML can stand for gigabytes: an alias is another copy of its anchor, and decoders create
+// each copy. So this package counts, in bytes and in values, what a text unfolds to before anything is unfolded. It refuses a text that is too large,
+// with the position where the limit is exceeded.
 package safeyaml
 
 import (
@@ -14,19 +14,19 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 )
 
-// Limits are what a text may unfold to. A field that is 0 sets no limit.
+// Limits limit what a text may unfold to. A zero field sets no limit.
 type Limits struct {
-	// Bytes is the size of all keys and values together, each copy that an alias makes counted.
+	// Bytes is the total size of all keys and values, including each copy by an alias.
 	Bytes int
 	// Values is the number of keys, values, lists and sections, counted in the same way.
 	Values int
-	// Depth is how deep they may be in each other.
+	// Depth is the maximum nesting depth.
 	Depth int
 	// NoAliases refuses every alias.
 	NoAliases bool
 }
 
-// Broken is which limit a text breaks.
+// Broken is the limit that a text exceeds.
 type Broken int
 
 // The limits.
@@ -37,10 +37,10 @@ const (
 	AnAlias
 )
 
-// Problem is why a text is refused, and where. Line and column count from 1.
+// Problem is why and where a text is refused. Line and column count from 1.
 type Problem struct {
 	Line, Column int
-	// Broken is which limit it is, for who says it in words of their own, and Alias the name of an alias that is refused.
+	// Broken is the exceeded limit, for callers with their own messages, and Alias the name of a refused alias.
 	Broken  Broken
 	Alias   string
 	Message string
@@ -50,8 +50,7 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", p.Line, p.Column, p.Message)
 }
 
-// Unfold replaces each alias below a node by the node that it names, of which there is still only one, and returns
-// what breaks the limits first; nil if nothing does.
+// Unfold replaces each alias below a node by its anchor, which is not copied, and returns the first exceeded limit; nil if there is none.
 func Unfold(root *yaml.Node, limits Limits) *Problem {
 	counted := &unfolder{limits: limits.orNone()}
 	return counted.unfold(root, 0)
@@ -103,7 +102,7 @@ func at(node *yaml.Node, broken Broken, format string, args ...any) *Problem {
 	return &Problem{Line: max(node.Line, 1), Column: max(node.Column, 1), Broken: broken, Message: fmt.Sprintf(format, args...)}
 }
 
-// clip keeps the name of an anchor, which may be as long as the text, from filling a message.
+// clip truncates the name of an anchor, which may be as long as the text, for a message.
 func clip(name string) string {
 	const most = 40
 	if runes := []rune(name); len(runes) > most {
@@ -112,14 +111,14 @@ func clip(name string) string {
 	return name
 }
 
-// Configuration is enough for every file that a person writes to configure a program.
+// Configuration suffices for every configuration file that a person writes.
 var Configuration = Limits{Bytes: 1 << 20, Values: 50_000, Depth: 40}
 
-// Check returns a [Problem] if the first document of a text breaks the limits, and another error if it is no YAML.
+// Check returns a [Problem] if the first document of a text exceeds the limits, and another error if it is not YAML.
 func Check(text []byte, limits Limits) error {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
-		return err //nolint:wrapcheck // it names the line, and callers say whose text it is
+		return err //nolint:wrapcheck // the error contains the line, and callers name the text
 	}
 	if problem := Unfold(&root, limits); problem != nil {
 		return problem
@@ -127,10 +126,10 @@ func Check(text []byte, limits Limits) error {
 	return nil
 }
 
-// CheckAliases returns a [Problem] if aliases make any document of a text unfold beyond the limits. A text without
-// aliases, however large, passes unread: it is what it is.
+// CheckAliases returns a [Problem] if aliases make any document of a text exceed the limits. A text without aliases, however large, is accepted
+// without parsing.
 func CheckAliases(text []byte, limits Limits) error {
-	if bytes.IndexByte(text, '*') < 0 { // nothing else begins an alias
+	if bytes.IndexByte(text, '*') < 0 { // every alias begins with it
 		return nil
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(text))
@@ -140,7 +139,7 @@ func CheckAliases(text []byte, limits Limits) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return err //nolint:wrapcheck // it names the line, and callers say whose text it is
+			return err //nolint:wrapcheck // the error contains the line, and callers name the text
 		}
 		if problem := Unfold(&root, limits); problem != nil {
 			return problem
@@ -148,12 +147,12 @@ func CheckAliases(text []byte, limits Limits) error {
 	}
 }
 
-// Unmarshal reads a text within limits as sigs.k8s.io/yaml does, by the JSON names of fields.
+// Unmarshal decodes a text within limits as sigs.k8s.io/yaml does, by the JSON names of fields.
 func Unmarshal(text []byte, into any, limits Limits) error {
 	return unmarshal(text, into, limits, kyaml.Unmarshal)
 }
 
-// UnmarshalStrict is [Unmarshal], and refuses keys that are unknown or given twice.
+// UnmarshalStrict is [Unmarshal], and refuses unknown and duplicate keys.
 func UnmarshalStrict(text []byte, into any, limits Limits) error {
 	return unmarshal(text, into, limits, kyaml.UnmarshalStrict)
 }
@@ -162,5 +161,5 @@ func unmarshal(text []byte, into any, limits Limits, decode func([]byte, any, ..
 	if err := Check(text, limits); err != nil {
 		return err
 	}
-	return decode(text, into) //nolint:wrapcheck // callers say whose text it is
+	return decode(text, into) //nolint:wrapcheck // callers name the text
 }

@@ -19,8 +19,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/conflict"
 )
 
-// serveAttach connects to the program of a container. A simulated one runs none until then: it is run here on this
-// machine for who attaches first, and its end is that of the pod.
+// serveAttach connects to the program of a container. A simulated container runs none until then: the program runs on this machine for the first
+// client that attaches, and its end is the end of the pod.
 func (s *Sandbox) serveAttach(w http.ResponseWriter, r *http.Request) {
 	options, err := remotecommand.NewOptions(r)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *hostAttacher) AttachContainer(
 	return a.sandbox.endPod(context.WithoutCancel(ctx), a.namespace, pod, int32(ended.Code))
 }
 
-// endPod notes that the program of a pod has ended, as a kubelet does it.
+// endPod records that the program of a pod has ended, as a kubelet does.
 func (s *Sandbox) endPod(ctx context.Context, namespace, name string, code int32) error {
 	client, err := s.client()
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// Clean removes what is left of a sandbox whose owner and watchdog are both gone: its processes, as far as
-// they are still its own, and its directory.
+// Clean removes what is left of a sandbox whose owner and watchdog are both gone: its processes, if they are still its own, and its directory.
 func Clean(dir string) error {
 	paths, err := filepath.Glob(pidPath(dir, "*"))
 	if err != nil {
@@ -22,7 +21,7 @@ func Clean(dir string) error {
 		if err == nil && strings.Contains(commandLine(pid), dir) {
 			continue
 		}
-		// The id may belong to a stranger by now, whom the watchdog must not end.
+		// The id may now belong to an unrelated process, which the watchdog must not end.
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("cleaning %s: %w", dir, err)
 		}
@@ -43,8 +42,7 @@ func (s *Sandbox) RemoveCgroupAtEnd(name string) error {
 	return writeFile(filepath.Join(s.dir, "run", name+".cgroup"), []byte(name+"\n"))
 }
 
-// commandLine returns a process's command line, "" if it cannot be told. All children carry the sandbox's
-// directory in theirs.
+// commandLine returns a process's command line, "" if unknown. All children have the sandbox's directory in theirs.
 func commandLine(pid int) string {
 	if data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline")); err == nil {
 		return string(data)

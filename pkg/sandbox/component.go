@@ -17,20 +17,19 @@ import (
 	"g8s.host/gpu-scheduler/manifests"
 )
 
-// component is one of our programs that a process plays which would be pods in a real cluster.
+// component is one of our programs that runs as a process here, and as pods in a real cluster.
 type component struct {
 	// name is that of its workload, service account and binary; namespace is where its manifests put it.
 	name, namespace string
-	// stateful says that its workload is a StatefulSet, and else a Deployment.
+	// stateful is true if its workload is a StatefulSet, else it is a Deployment.
 	stateful bool
 	// folders are those of manifests.FS that it needs.
 	folders []string
-	// asksCRDs says that it brings an admission policy which reads objects of a CRD.
+	// asksCRDs is true if it has an admission policy that reads objects of a CRD.
 	asksCRDs bool
 }
 
-// install applies the manifests of a component. Its workload is scaled to no replicas: the process that is started stands
-// in for its pods, for which no image exists here.
+// install applies the manifests of a component. Its workload is scaled to no replicas: a process replaces its pods, for which no image exists here.
 func (s *Sandbox) install(ctx context.Context, c component) error {
 	for _, folder := range c.folders {
 		if err := s.ApplyManifests(ctx, manifests.FS, folder); err != nil {
@@ -56,12 +55,12 @@ func (s *Sandbox) install(ctx context.Context, c component) error {
 	return nil
 }
 
-// policiesHold is how long after a policy was written the API server may hold nobody to it: it looks for changes once a second
-// (policyRefreshInterval of k8s.io/apiserver), and then compiles, which others may keep it from.
+// policiesHold is how long the API server may take to enforce a new policy: it looks for changes once a second (policyRefreshInterval of
+// k8s.io/apiserver), and then compiles, which other work may delay.
 const policiesHold = 3 * time.Second
 
-// awaitAdmission waits until the API server admits pods with all policies that were written. It refuses each pod while it has not
-// read the objects that a new policy asks about, which takes longest for those of a CRD.
+// awaitAdmission waits until the API server admits pods with all new policies in effect. It rejects each pod until it has read the objects that a new
+// policy refers to, which takes longest for those of a CRD.
 func awaitAdmission(ctx context.Context, client kubernetes.Interface) error {
 	probe := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "admission-", Namespace: metav1.NamespaceDefault},
@@ -97,7 +96,7 @@ func (s *Sandbox) prepare(ctx context.Context, c component, binary string) (star
 	return started{binary: binary, kubeconfig: kubeconfig}, err
 }
 
-// portOr is a port, or a free one where it is 0.
+// portOr returns a port, or a free one for 0.
 func portOr(port int) (int, error) {
 	if port != 0 {
 		return port, nil

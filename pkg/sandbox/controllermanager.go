@@ -16,8 +16,8 @@ import (
 
 const nameControllerManager = "kube-controller-manager"
 
-// controllers are those that workloads and nodes depend on here. The others wait for a cloud, for disks
-// to attach or for certificates of kubelets, and only take time.
+// controllers are those that workloads and nodes depend on here. The others wait for a cloud, for disks to attach or for certificates of kubelets,
+// and only take time.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"cronjob-controller",
@@ -99,7 +99,7 @@ func (s *Sandbox) controllerManagerArgs(kubeconfig string, port int) []string {
 	}
 }
 
-// waitForServiceAccount waits until the controllers have made an account, or one of them has crashed.
+// waitForServiceAccount waits until the controllers have created an account, or one of them has crashed.
 func (s *Sandbox) waitForServiceAccount(ctx context.Context, namespace, name string) error {
 	client, err := s.client()
 	if err != nil {

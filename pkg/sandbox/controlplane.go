@@ -26,7 +26,7 @@ const (
 	groupMasters = "system:masters"
 )
 
-// startControlPlane starts etcd and kube-apiserver by envtest, whose job are certificates, ports and users.
+// startControlPlane starts etcd and kube-apiserver by envtest, which handles certificates, ports and users.
 func (s *Sandbox) startControlPlane(ctx context.Context) error {
 	plane, logs, err := s.newControlPlane()
 	if err != nil {
@@ -92,10 +92,10 @@ func (s *Sandbox) newControlPlane() (*envtest.ControlPlane, *planeLogs, error) {
 	return plane, logs, nil
 }
 
-// configureAPIServer sets what differs from envtest's defaults. Two admission plugins need controllers to
-// undo what they do: ServiceAccount waits for the namespace's default account, and TaintNodesByCondition
-// taints new nodes as not ready. Servers that delegate authentication, as the scheduler does, ask for the settings of an
-// authenticating proxy over and over until they find some: here they name one that nobody has a certificate for.
+// configureAPIServer sets what differs from envtest's defaults. Two admission plugins need controllers to undo what they do: ServiceAccount waits for
+// the namespace's default account, and TaintNodesByCondition taints new nodes as not ready. Servers that delegate authentication, as the scheduler
+// does, request the settings of an authenticating proxy over and over until they find some. Here the settings name a proxy without any valid
+// certificate.
 func configureAPIServer(args *envtest.Arguments, certDir string, controllers bool) {
 	args.
 		Set("requestheader-client-ca-file", filepath.Join(certDir, "client-cert-auth-ca.crt")).
@@ -116,8 +116,8 @@ func configureAPIServer(args *envtest.Arguments, certDir string, controllers boo
 	args.Set("disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
 }
 
-// killOnCancel ends the children when ctx does, because envtest's start knows no context: it returns as soon
-// as the program that it waits for has ended.
+// killOnCancel ends the children when ctx does, because envtest's start takes no context: it returns as soon as the program that it waits for has
+// ended.
 func (s *Sandbox) killOnCancel(ctx context.Context, finished <-chan struct{}) {
 	select {
 	case <-finished:
@@ -134,7 +134,7 @@ func (s *Sandbox) killOnCancel(ctx context.Context, finished <-chan struct{}) {
 	}
 }
 
-// controlPlaneError names the program that did not start, and why as far as its log knows.
+// controlPlaneError names the program that did not start, and the reason from its log.
 func (s *Sandbox) controlPlaneError(ctx context.Context, plane *envtest.ControlPlane, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("starting the control plane: %w", ctx.Err())
@@ -147,8 +147,7 @@ func (s *Sandbox) controlPlaneError(ctx context.Context, plane *envtest.ControlP
 	return errors.Join(&ExitError{Name: name, Reason: err.Error(), Log: log, Tail: Tail(log)}, plane.Stop())
 }
 
-// adopt makes a process that envtest started one of the sandbox's own. Its parent's Wait is envtest's, so its
-// end is seen by polling.
+// adopt makes a process that envtest started one of the sandbox's own. Its parent's Wait belongs to envtest, so its end is detected by polling.
 func (s *Sandbox) adopt(name, port string, started time.Time) error {
 	pid, err := readPID(pidPath(s.dir, name))
 	if err != nil {
@@ -197,8 +196,7 @@ func (s *Sandbox) componentKubeconfig(name string) (string, error) {
 	return s.UserKubeconfig(name, "sandbox:"+name, groupMasters)
 }
 
-// UserKubeconfig provisions a user, whom a certificate proves to be in the groups, and returns the path of a kubeconfig
-// for it. fileName is the name of that file.
+// UserKubeconfig provisions a user with a certificate for the groups, and returns the path of a kubeconfig for it. fileName is the name of that file.
 func (s *Sandbox) UserKubeconfig(fileName, name string, groups ...string) (string, error) {
 	s.usersMu.Lock()
 	defer s.usersMu.Unlock()
@@ -226,7 +224,7 @@ func (s *Sandbox) stopControlPlane() error {
 			killed = append(killed, p.Kill())
 		}
 	}
-	// envtest may not have noticed their end yet, and then finds it out by a signal that it cannot send.
+	// envtest may not have noticed their end yet. Then it finds out by a signal that it cannot send.
 	if err := s.plane.Stop(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		killed = append(killed, fmt.Errorf("stopping the control plane: %w", err))
 	}
@@ -262,9 +260,8 @@ func (l *planeLogs) close() {
 	_ = l.apiserver.Close()
 }
 
-// FreePort returns a port of an address of this machine that nobody listens on. It is below those that systems give to
-// connections that go out (RFC 6335 begins them at 49152, Linux at 32768): between this call and the listening, seconds
-// later, any of our own clients could get one of those.
+// FreePort returns an unused port of an address of this machine. It is below those that systems use for outgoing connections (RFC 6335 begins them at
+// 49152, Linux at 32768): otherwise one of our own clients could get the port between this call and the listening, seconds later.
 func FreePort(address string) (int, error) {
 	const first, count, tries = 15000, 15000, 100
 	var err error

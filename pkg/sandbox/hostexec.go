@@ -41,7 +41,7 @@ func (hostExecutor) ExecInContainer(
 		command.Stderr = errOut
 	}
 	if in != nil {
-		pipe, err := command.StdinPipe() // unlike Stdin, it lets a command end that does not read all
+		pipe, err := command.StdinPipe() // unlike Stdin, it allows a command to end without reading all
 		if err != nil {
 			return err
 		}

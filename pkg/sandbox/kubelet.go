@@ -21,9 +21,8 @@ const (
 	streamCreationTimeout = 30 * time.Second
 )
 
-// startKubelet serves, on the port that all nodes carry, what the API server asks kubelets: commands in containers run
-// here on this machine, and all else is passed on to kwok. kwok would run commands too, but it does not tell with which
-// exit code they ended.
+// startKubelet serves the API server's requests to kubelets, on the port that all nodes have. Commands in containers run here on this machine, and
+// other requests are passed on to kwok. kwok would run commands too, but does not report their exit codes.
 func (s *Sandbox) startKubelet() error {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("kubelet", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *Sandbox) startKubelet() error {
 		return fmt.Errorf("listening for the API server: %w", err)
 	}
 	kwok := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.kwokPort))})
-	kwok.FlushInterval = -1 // a log that is followed comes line by line
+	kwok.FlushInterval = -1 // a followed log arrives line by line
 	mux := http.NewServeMux()
 	mux.Handle("/", kwok)
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", serveExec)

@@ -89,7 +89,7 @@ func (s *Sandbox) startKwok(ctx context.Context) error {
 	return nil
 }
 
-// portOfKwok is the nodes' own port, unless something stands before kwok.
+// portOfKwok is the nodes' own port, unless a proxy is in front of kwok.
 func (s *Sandbox) portOfKwok() (int, error) {
 	if s.options.HostExec {
 		return FreePort("127.0.0.1")
@@ -118,9 +118,9 @@ func kwokConfig(podLog string, podPort int) ([]byte, error) {
 			"enableDebuggingHandlers":  true, // logs and port-forward
 			"podPlayStageParallelism":  16,
 			"nodePlayStageParallelism": 16,
-			// A renewal holds nobody up but its own node, as on machines of their own, though the API server takes a second for each.
+			// A slow renewal delays only its own node, as on separate machines, though the API server takes a second for each.
 			"nodeLeaseParallelism": 64,
-			// Without these workers kwok does not look at the pods of a node that is back until they change.
+			// Without these workers kwok processes the pods of a returning node only when they change.
 			"podsOnNodeSyncParallelism": 4,
 		}),
 		kwokObject("ClusterLogs", "kwok.x-k8s.io/v1alpha1", "spec", map[string]any{
@@ -160,7 +160,7 @@ var podLogIntroduction = []string{
 
 func (s *Sandbox) podLog() string { return filepath.Join(s.dir, "logs", "pods.log") }
 
-// WritePodLog appends lines to the log that every simulated pod shows, also to those who follow it.
+// WritePodLog appends lines to the log that every simulated pod shows, including to clients that follow it.
 func (s *Sandbox) WritePodLog(lines ...string) error {
 	var buf bytes.Buffer
 	now := time.Now().UTC().Format(time.RFC3339Nano)

@@ -18,7 +18,7 @@ import (
 // manifests.
 const LedgerName = "gpu-ledger"
 
-// addressFolder is that of what tells users where the ledger is.
+// addressFolder has the manifests that publish the ledger's address to users.
 const addressFolder = "ledger/address"
 
 var ledgerComponent = component{name: LedgerName, namespace: metav1.NamespaceSystem, stateful: true, folders: []string{"ledger"}}
@@ -43,8 +43,8 @@ type Ledger struct {
 // InstallLedger applies manifests/ledger, for StartLedger.
 func (s *Sandbox) InstallLedger(ctx context.Context) error { return s.install(ctx, ledgerComponent) }
 
-// StartLedger runs gpu-ledger as the service account of the manifests, which InstallLedger has created, and waits until it
-// answers. Its file is the sandbox's: a ledger that is started again goes on with it.
+// StartLedger runs gpu-ledger as the service account of the manifests, which InstallLedger has created, and waits until it answers. Its file belongs
+// to the sandbox: a restarted ledger continues it.
 func (s *Sandbox) StartLedger(ctx context.Context, o LedgerOptions) (*Ledger, error) {
 	program, err := s.prepare(ctx, ledgerComponent, o.Binary)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Sandbox) StartLedger(ctx context.Context, o LedgerOptions) (*Ledger, er
 	return &Ledger{Process: p, URL: url, CAFile: certFile}, nil
 }
 
-// AnnounceLedger applies manifests/ledger/address with the address of a running ledger, so that gpuctl finds it by itself.
+// AnnounceLedger applies manifests/ledger/address with the address of a running ledger, so that gpuctl finds it.
 func (s *Sandbox) AnnounceLedger(ctx context.Context, l *Ledger) error {
 	if err := s.ApplyManifests(ctx, manifests.FS, addressFolder); err != nil {
 		return err

@@ -41,7 +41,7 @@ func (s *Sandbox) ApplyManifests(ctx context.Context, fsys fs.FS, dir string) (e
 	return nil
 }
 
-// Kubectl runs kubectl as the administrator and returns its standard output. An error holds what it said.
+// Kubectl runs kubectl as the administrator and returns its standard output. An error includes its standard error.
 func (s *Sandbox) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, s.kubectl(), args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "KUBECONFIG=" + s.Kubeconfig()}

@@ -17,16 +17,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// LabelKubelet, on a simulated node, says whether its kubelet runs; [KubeletStopped] is its only value. kwok leaves such
-// nodes and their pods alone. It is a label because kwok does not see an annotation go.
+// LabelKubelet, on a simulated node, defines whether its kubelet runs; [KubeletStopped] is its only value. kwok ignores such nodes and their pods. It
+// is a label because kwok does not notice the removal of an annotation.
 const (
 	LabelKubelet   = "sandbox.g8s.host/kubelet"
 	KubeletStopped = "stopped"
 )
 
-// StopKubelet ends the kubelet of a simulated node, as when the machine loses its power or its network: nothing renews the
-// node's lease, and nothing tells how its pods are or confirms that they have ended. The control plane notices after its
-// grace period of 50 seconds, or at once if noticed says so.
+// StopKubelet stops the kubelet of a simulated node, as when the machine loses its power or its network: the node's lease is not renewed, and the
+// state and the end of its pods are not reported. The control plane notices after its grace period of 50 seconds, or at once if noticed is true.
 func StopKubelet(ctx context.Context, client kubernetes.Interface, node string, noticed bool) error {
 	if err := setKubelet(ctx, client, node, ptr.To(KubeletStopped)); err != nil {
 		return fmt.Errorf("stopping the kubelet of node %s: %w", node, err)
@@ -43,8 +42,8 @@ func StopKubelet(ctx context.Context, client kubernetes.Interface, node string, 
 	return nil
 }
 
-// markPods calls the pods of a node ready that were not, or the other way round, without saying why: so does the node
-// lifecycle controller when it notices that a node is lost.
+// markPods marks the pods of a node as ready, or as not ready, without a reason, like the node lifecycle controller when it notices that a node is
+// lost.
 func markPods(ctx context.Context, client kubernetes.Interface, node string, from, to corev1.ConditionStatus) error {
 	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
@@ -71,7 +70,7 @@ func markPods(ctx context.Context, client kubernetes.Interface, node string, fro
 	return nil
 }
 
-// runsMarked says whether a pod runs and is called ready, or not ready, without a reason: with one it is its own doing.
+// runsMarked reports whether a pod runs and is marked ready, or not ready, without a reason. With a reason the pod itself caused it.
 func runsMarked(pod *corev1.Pod, status corev1.ConditionStatus) bool {
 	return pod.Status.Phase == corev1.PodRunning && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == status && c.Reason == ""
@@ -118,7 +117,7 @@ func setConditions(ctx context.Context, client kubernetes.Interface, name string
 	return err
 }
 
-// unknownConditions are those that the node lifecycle controller writes for a node whose lease has run out.
+// unknownConditions are those that the node lifecycle controller writes for a node with an expired lease.
 func unknownConditions(now time.Time) []corev1.NodeCondition {
 	conditions := nodeConditions(now)
 	for i := range conditions {

@@ -158,7 +158,7 @@ func (s *Sandbox) waitUsable(ctx context.Context, names map[string]bool) error {
 	}
 	usable := 0
 	err = wait.PollUntilContextTimeout(ctx, usablePoll, usableTimeout, true, func(ctx context.Context) (bool, error) {
-		// From the API server's cache, which is good enough for a poll and cheap with many nodes.
+		// From the API server's cache, which is sufficient for a poll and cheap with many nodes.
 		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return false, err
@@ -177,7 +177,7 @@ func (s *Sandbox) waitUsable(ctx context.Context, names map[string]bool) error {
 	return nil
 }
 
-// isUsable says whether a node is ready and not tainted as unready.
+// isUsable reports whether a node is ready and not tainted as unready.
 func isUsable(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {

@@ -21,22 +21,21 @@ type Options struct {
 	BinDir string
 	// Progress gets a line for each step. nil means none.
 	Progress io.Writer
-	// ControllerManager runs kube-controller-manager. Without it nothing acts on Jobs and Deployments, and
-	// the two admission plugins that need controllers (ServiceAccount, TaintNodesByCondition) are off.
+	// ControllerManager runs kube-controller-manager. Without it no controller handles Jobs and Deployments, and the two admission plugins that need
+	// controllers (ServiceAccount, TaintNodesByCondition) are off.
 	ControllerManager bool
 	// Kwok runs kwok, which keeps nodes alive and runs the pods bound to them.
 	Kwok bool
-	// HostExec lets `kubectl exec` into a simulated pod run the command ON THIS MACHINE, as this user, and `kubectl attach`
-	// the pod's own. The kubelets'
-	// port has no authentication: anybody with an account on this machine could use it.
+	// HostExec lets `kubectl exec` into a simulated pod run the command ON THIS MACHINE, as this user, and `kubectl attach` the pod's own. The
+	// kubelets' port has no authentication: any user with an account on this machine could use it.
 	HostExec bool
-	// RealKubelets prepares the API server for kubelets that are real: it authorizes them as nodes, and shows them a
-	// certificate, [Sandbox.KubeletClientCA], when it asks them for logs.
+	// RealKubelets prepares the API server for real kubelets: it authorizes them as nodes, and presents a certificate, [Sandbox.KubeletClientCA],
+	// when it requests logs from them.
 	RealKubelets bool
-	// PodGroups has the API server keep Kubernetes' own PodGroups, and the field of pods that names one: it is off by default in 1.37.
+	// PodGroups enables Kubernetes' own PodGroups in the API server, and the field of pods that names one: it is off by default in 1.37.
 	PodGroups bool
-	// Restart has the scheduler and the controller started again when they end by themselves, as a kubelet does with the pods of
-	// a Deployment: a leader ends that cannot renew its lease for a while.
+	// Restart restarts the scheduler and the controller when they end by themselves, as a kubelet does with the pods of a Deployment: a leader ends
+	// if it cannot renew its lease for a while.
 	Restart bool
 	// Fleet is created before Start returns. nil means no nodes.
 	Fleet *Fleet
@@ -48,7 +47,7 @@ func Full() Options {
 	return Options{ControllerManager: true, Kwok: true, Fleet: &fleet}
 }
 
-// withDefaults fills in what is unset and checks what is needed.
+// withDefaults sets defaults and checks requirements.
 func (o Options) withDefaults() (Options, error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard

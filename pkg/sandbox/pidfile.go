@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// Children record themselves in run/NAME.pid before they become the program, so that there is no moment at
-// which a child runs and the watchdog does not know it.
+// Children record themselves in run/NAME.pid before they become the program, so that the watchdog knows every child at any moment.
 const recordScript = `echo $$ >"$0" && exec "$@"`
 
 func pidPath(dir, name string) string { return filepath.Join(dir, "run", name+".pid") }
@@ -32,7 +31,7 @@ func readPID(path string) (int, error) {
 	return pid, nil
 }
 
-// Alive says whether a process exists.
+// Alive reports whether a process exists.
 func Alive(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
@@ -51,9 +50,8 @@ func killRecorded(dir string) {
 	}
 }
 
-// writeLauncher writes a script that records its process id and becomes the program. envtest starts its
-// programs itself; the launcher makes them known to the watchdog all the same. envtest also asks programs
-// for their --help, and such a run is not a child to watch.
+// writeLauncher writes a script that records its process id and becomes the program. envtest starts its programs itself, and the launcher makes them
+// known to the watchdog. envtest also runs programs with --help; such a run is not a child to watch.
 func writeLauncher(path, pidFile, program string) error {
 	script := fmt.Sprintf("#!/bin/sh\ncase $1 in --help) ;; *) echo $$ >%s ;; esac\nexec %s \"$@\"\n",
 		shellQuote(pidFile), shellQuote(program))

@@ -12,8 +12,8 @@ import (
 // podServerTimeout bounds how long one request may take to come in and to be answered.
 const podServerTimeout = time.Minute
 
-// startPodServer answers, on a free port of 127.0.0.1, for every port of every simulated pod, because no container of
-// theirs listens. It has one page, and sends back what it is sent. Nothing of the machine can be reached through it.
+// startPodServer answers for every port of every simulated pod, on a free port of 127.0.0.1, because their containers do not listen. It has one page,
+// and echoes what it receives. It gives no access to the machine.
 func (s *Sandbox) startPodServer() (port int, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,7 +31,7 @@ func answerForPod(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost, http.MethodPut:
 		_ = http.NewResponseController(w).EnableFullDuplex() // an old protocol gets its answer at the end
-		_, _ = io.Copy(w, r.Body)                            // who sent it sees what is missing
+		_, _ = io.Copy(w, r.Body)                            // the client sees what is missing
 	default:
 		fmt.Fprintln(w, "This is a port of a simulated pod (kwok): no container listens behind it. What is POSTed here comes back.")
 	}

@@ -19,7 +19,7 @@ const (
 	restartDelay        = time.Second
 )
 
-// ProcessSpec says how to run a child of the sandbox.
+// ProcessSpec defines how to run a child of the sandbox.
 type ProcessSpec struct {
 	// Name is unique in the sandbox; the log is logs/NAME.log.
 	Name string
@@ -32,16 +32,15 @@ type ProcessSpec struct {
 	Env []string
 	// Port is where it serves, for reports only. 0 is none.
 	Port int
-	// Ready is asked until it returns nil. nil means ready at once.
+	// Ready is called until it returns nil. nil means ready at once.
 	Ready func(context.Context) error
-	// Start starts the command, in other namespaces than this process's. nil means cmd.Start. Such a program must take care
-	// itself that it does not outlive the sandbox: what it takes for its process id may not be what this machine counts, so
-	// it is not recorded.
+	// Start starts the command, in other namespaces than this process's. nil means cmd.Start. Such a program must itself ensure that it does not
+	// outlive the sandbox: its process id may differ from the machine's, so it is not recorded.
 	Start func(cmd *exec.Cmd) error
 	// ReadyTimeout bounds the wait for Ready. 0 means 60 s.
 	ReadyTimeout time.Duration
-	// Restart has it started again, by the same spec, a second after each end that nobody asked for, as a kubelet does, once it was
-	// ready. Each is reported as a crash.
+	// Restart restarts it by the same spec, a second after each unrequested end, as a kubelet does, once it was ready. Each such end is reported as a
+	// crash.
 	Restart bool
 }
 
@@ -130,7 +129,7 @@ func (p *Process) killGroup() error {
 	return nil
 }
 
-// isToRun reports whether its end is to be undone: not where somebody asked for it, nor of what never was ready, whose start fails.
+// isToRun reports whether to restart it after its end: not if the end was requested, nor if it never was ready, since then its start fails.
 func (p *Process) isToRun() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +142,7 @@ func (p *Process) becameReady() {
 	p.ready = true
 }
 
-// wasStopped reports whether somebody asked for its end.
+// wasStopped reports whether its end was requested.
 func (p *Process) wasStopped() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,12 +161,12 @@ func (p *Process) Stop() error {
 	return p.Kill() // also what it left in its group
 }
 
-// exitError says what became of the process.
+// exitError describes the end of the process.
 func (p *Process) exitError(reason string) *ExitError {
 	return &ExitError{Name: p.name, Reason: reason, Log: p.log, Tail: p.LogTail()}
 }
 
-// endError says how the process ended, once it has.
+// endError describes how the process ended, once it has.
 func (p *Process) endError(what string) *ExitError {
 	out := p.exitError(what + ", " + exitReason(p.exit))
 	var exit *exec.ExitError
@@ -211,7 +210,7 @@ func (p *Process) run(dir string, spec ProcessSpec) (wait func() error, err erro
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + filepath.Join(dir, "tmp")}, spec.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.mu.Lock() // nobody is to believe that it is stopped while it is started
+	p.mu.Lock() // it must not appear stopped while it is starting
 	defer p.mu.Unlock()
 	if p.stopping {
 		return nil, fmt.Errorf("starting %s: it is being stopped", spec.Name)
@@ -224,11 +223,11 @@ func (p *Process) run(dir string, spec ProcessSpec) (wait func() error, err erro
 	return cmd.Wait, nil
 }
 
-// reap waits for the process by the function given, records its end, and starts it again if it is told how to.
+// reap waits for the process by the given function, records its end, and restarts it if there is a function for that.
 func (p *Process) reap(wait func() error, again func() (func() error, error), onExit func(*Process)) {
 	for {
 		p.exit = wait()
-		_ = os.Remove(p.pidFile) // its id may be given to a stranger from now on
+		_ = os.Remove(p.pidFile) // its id may be reused by an unrelated process from now on
 		if again == nil || !p.isToRun() {
 			break
 		}

@@ -15,8 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// kubeletClient is the name that the API server has before kubelets. They ask the API server itself what it may do, and
-// administrators may do everything.
+// kubeletClient is the API server's user name with kubelets. They ask the API server itself about its rights, and administrators have all.
 const kubeletClient = "kube-apiserver-kubelet-client"
 
 // certificateLife is as long as that of envtest's own certificates.
@@ -49,8 +48,7 @@ func (s *Sandbox) prepareForKubelets(args *envtest.Arguments) error {
 	return nil
 }
 
-// clientCertificate makes a certificate for a client and its key, both as PEM. It is its own authority: who verifies it
-// trusts it and nothing else.
+// clientCertificate makes a certificate for a client and its key, both as PEM. It is its own authority: a server that verifies it trusts only it.
 func clientCertificate(user, group string, now time.Time) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -28,8 +28,8 @@ type Sandbox struct {
 	plane    *envtest.ControlPlane
 	config   *rest.Config
 	errs     chan error
-	// kubeletPort is where the API server asks for logs, ports and commands. It is chosen before anything listens there,
-	// because nodes carry it. kwokPort is kwok's own.
+	// kubeletPort is where the API server requests logs, ports and commands. It is chosen before any server listens there, because nodes publish it.
+	// kwokPort is kwok's own.
 	kubeletPort, kwokPort int
 
 	progressMu sync.Mutex // held while writing to options.Progress
@@ -43,8 +43,8 @@ type Sandbox struct {
 	stopErr error
 }
 
-// Start starts a sandbox and returns when all of it is ready. ctx bounds the start alone; call Stop to end it.
-// On an error nothing is left behind, and the error holds the end of the log that explains it.
+// Start starts a sandbox and returns when all of it is ready. ctx bounds the start alone; call Stop to end it. On an error nothing is left behind,
+// and the error includes the end of the relevant log.
 func Start(ctx context.Context, o Options) (*Sandbox, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Sandbox) RESTConfig() *rest.Config { return rest.CopyConfig(s.config) }
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (s *Sandbox) Kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
 
-// Err reports crashes: an [*ExitError] for each process that ended without being told to.
+// Err reports crashes: an [*ExitError] for each process with an unrequested end.
 func (s *Sandbox) Err() <-chan error { return s.errs }
 
 // StartProcess runs a child and waits until it is ready. It ends with the sandbox.
@@ -186,8 +186,7 @@ func (s *Sandbox) add(p *Process) {
 	s.processes = append(s.processes, p)
 }
 
-// exited reports the end of a process that nobody asked for. A full channel drops it: somebody who does not
-// read sixteen crashes will not miss the next.
+// exited reports the unrequested end of a process. A full channel drops it: a reader that ignores sixteen crashes does not need the next.
 func (s *Sandbox) exited(p *Process) {
 	if p.wasStopped() {
 		return
@@ -198,7 +197,7 @@ func (s *Sandbox) exited(p *Process) {
 	}
 }
 
-// Progress writes one line about a step. Components start at the same time, and a writer need not be safe for that.
+// Progress writes one line about a step. It is safe for concurrent use, since components start at the same time.
 func (s *Sandbox) Progress(format string, args ...any) {
 	s.progressMu.Lock()
 	defer s.progressMu.Unlock()

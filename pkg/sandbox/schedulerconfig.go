@@ -13,11 +13,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
 )
 
-// schedulerPaths are the files that are elsewhere outside of a cluster.
+// schedulerPaths are the files with other paths outside of a cluster.
 type schedulerPaths struct{ kubeconfig, policy string }
 
-// PolicyPath is the scoring policy that the schedulers follow, as it is mounted in their pods. It begins as that of
-// the manifests; writing to it changes how nodes are scored from the next second on.
+// PolicyPath is the schedulers' scoring policy, which is mounted in their pods. It starts as that of the manifests; writing to it changes how nodes
+// are scored from the next second on.
 func (s *Sandbox) PolicyPath() string {
 	return filepath.Join(s.dir, "policy", filepath.Base(schedulerPolicy))
 }
@@ -51,9 +51,8 @@ func writeSchedulerConfig(path, from string, paths schedulerPaths) error {
 	return writeFile(path, data)
 }
 
-// withPaths sets clientConnection.kubeconfig in a KubeSchedulerConfiguration, since kube-scheduler ignores its flag
-// --kubeconfig when it has a configuration file, and the policyFile where it is that of the Deployment. It keeps all
-// the rest, also what is wrong with it.
+// withPaths sets clientConnection.kubeconfig in a KubeSchedulerConfiguration, since kube-scheduler ignores its flag --kubeconfig when it has a
+// configuration file, and the policyFile if it is that of the Deployment. It keeps everything else, including errors.
 func withPaths(data []byte, paths schedulerPaths) ([]byte, error) {
 	var config map[string]any
 	if err := safeyaml.Unmarshal(data, &config, safeyaml.Configuration); err != nil {
@@ -78,7 +77,7 @@ func withPaths(data []byte, paths schedulerPaths) ([]byte, error) {
 	return yaml.Marshal(config)
 }
 
-// objects returns the entries of a list that are objects, none for what is no list.
+// objects returns the entries of a list that are objects, none if the value is not a list.
 func objects(value any) []map[string]any {
 	list, _ := value.([]any)
 	var found []map[string]any

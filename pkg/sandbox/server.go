@@ -15,7 +15,7 @@ import (
 // manifests.
 const (
 	ServerName = "gpuctl-server"
-	// ServerNamespace is where the manifests put it, and nothing else.
+	// ServerNamespace is a namespace of its own, as in the manifests.
 	ServerNamespace = "gpuctl-server"
 )
 

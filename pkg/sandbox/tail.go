@@ -36,21 +36,21 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// ExitError reports a process of the sandbox that ended without being told to, or did not become ready.
+// ExitError reports a process of the sandbox that ended without a request, or did not become ready.
 type ExitError struct {
 	// Name is the process's name, such as etcd.
 	Name string
-	// Reason is how it ended, such as "exit status 1", or why it was given up.
+	// Reason is how it ended, such as "exit status 1", or why the wait was aborted.
 	Reason string
 	// Log is the path of its log. The file is gone once the sandbox has stopped.
 	Log string
 	// Tail is the end of its log at that time.
 	Tail string
-	// Code is its exit code, 0 where it has none that is known, -1 where a signal ended it.
+	// Code is its exit code, 0 if unknown, -1 if a signal ended it.
 	Code int
 }
 
-// Panicked reports whether the process ended as a Go program does that nobody recovered (runtime, "exit code 2").
+// Panicked reports whether the process ended like a Go program with an unrecovered panic (runtime, "exit code 2").
 func (e *ExitError) Panicked() bool { return e.Code == codeOfPanic }
 
 const codeOfPanic = 2

@@ -19,8 +19,7 @@ type watchdog struct {
 	pipe io.Closer
 }
 
-// startWatchdog starts a watchdog for the directory. It is in a session of its own: what is typed at the
-// owner's terminal does not reach it.
+// startWatchdog starts a watchdog for the directory. It has a session of its own, so that keys typed at the owner's terminal do not reach it.
 func startWatchdog(dir string) (*watchdog, error) {
 	cmd := exec.Command("/bin/sh", "-c", watchdogScript, "sandbox-watchdog", dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -34,7 +33,7 @@ func startWatchdog(dir string) (*watchdog, error) {
 	return &watchdog{cmd: cmd, pipe: pipe}, nil
 }
 
-// release lets the watchdog do its work and waits for its end.
+// release makes the watchdog clean up, and waits for its end.
 func (w *watchdog) release() error {
 	if err := w.pipe.Close(); err != nil {
 		return fmt.Errorf("closing the watchdog's pipe: %w", err)

@@ -19,7 +19,7 @@ import (
 // Root is the path that all routes of the API begin with.
 const Root = "/api/v1"
 
-// route declares one operation: what the document says of it, and what the checks of a request follow from.
+// route declares one operation: what the OpenAPI document shows, and what request validation uses.
 type route struct {
 	method, path string
 	// id names the operation, and its method in generated clients.
@@ -30,16 +30,16 @@ type route struct {
 	status int
 	// fails are the statuses of failures, beside those that every route has.
 	fails []int
-	// public routes need no token, and anyone's no right.
+	// public routes need no token. anyone routes need a token and no specific right.
 	public, anyone bool
-	// replies are answers that the output type does not describe, by status.
+	// replies are the answers by status that the output type does not describe.
 	replies map[int]*huma.Response
 }
 
 // bearer is the name of the one way to authenticate.
 const bearer = "bearerToken"
 
-// everywhere are the failures that every route with authentication has.
+// everywhere lists the failures of every authenticated route.
 var everywhere = []int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable}
 
 // newAPI makes the API without routes.
@@ -64,8 +64,8 @@ func newAPI(mux *http.ServeMux, version string) huma.API {
 	return api
 }
 
-// schemaName names the schema of a type in the document: one of another package of ours begins with its package, as
-// two packages may have types of one name.
+// schemaName names the schema of a type in the document. Types of our other packages get their package as a prefix, because two packages may have
+// types of one name.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -81,7 +81,7 @@ func schemaName(t reflect.Type, hint string) string {
 // ourModule begins the paths of our packages.
 const ourModule = "g8s.host/gpu-scheduler/"
 
-// register adds a route. Errors of the handler become answers in [failure].
+// register adds a route. Errors of the handler become answers in [failureFromError].
 func register[I, O any](s *Server, r route, handle func(context.Context, *I) (*O, error)) {
 	_, hasBody := reflect.TypeFor[I]().FieldByName("Body")
 	huma.Register(s.api, s.operation(r, hasBody), func(ctx context.Context, input *I) (*O, error) {
@@ -101,11 +101,11 @@ func register[I, O any](s *Server, r route, handle func(context.Context, *I) (*O
 	})
 }
 
-// log notes what is the server's failure and not the client's.
+// log logs server failures at a higher level than client failures.
 func (s *Server) log(ctx context.Context, failed *Failure, operation string, err error) {
 	level := slog.LevelDebug
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // the client did not wait for the answer
+	case errors.Is(ctx.Err(), context.Canceled): // the client gave up waiting
 	case failed.status == http.StatusServiceUnavailable:
 		level = slog.LevelWarn
 	case failed.status >= http.StatusInternalServerError:
@@ -122,7 +122,7 @@ func (s *Server) operation(r route, hasBody bool) huma.Operation {
 		OperationID: r.id, Method: r.method, Path: r.path, Tags: []string{r.tag},
 		Summary: r.summary, Description: r.detail, DefaultStatus: r.status, MaxBodyBytes: s.options.MaxBody,
 		Responses: map[string]*huma.Response{},
-		// The body was read before, in [Server.weighed]. huma would leave a deadline of its own on the connection, of 5 seconds.
+		// [Server.withBodyLimits] has already read the body. Without -1, huma sets its own 5-second deadline on the connection.
 		BodyReadTimeout: -1,
 	}
 	if !r.public {
@@ -161,7 +161,7 @@ func (r *route) failures(hasBody bool) []int {
 	return fails
 }
 
-// jsonReply describes a reply of the type T in JSON, and an event stream where there is one.
+// jsonReply describes a JSON reply of type T, plus an event stream where one is given.
 func jsonReply[T any](s *Server, description string, events ...*huma.MediaType) *huma.Response {
 	t := reflect.TypeFor[T]()
 	content := map[string]*huma.MediaType{
@@ -173,5 +173,5 @@ func jsonReply[T any](s *Server, description string, events ...*huma.MediaType) 
 	return &huma.Response{Description: description, Content: content}
 }
 
-// errNoCaller cannot happen behind the authentication; it keeps a route that would be in front of it from answering.
+// errNoCaller cannot happen behind the authentication middleware. It stops a route outside of it from answering.
 var errNoCaller = errors.New("the request was not authenticated")

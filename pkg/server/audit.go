@@ -7,8 +7,7 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// audited logs one line for each write: who, what and how it ended. Bodies, headers and queries stay out of it, as
-// they may hold secrets.
+// audited logs one line per write: the user, the request and its result. It leaves out bodies, headers and queries because they may hold secrets.
 func (s *Server) audited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {

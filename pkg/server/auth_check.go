@@ -13,7 +13,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
-// Self is who a caller is to the cluster, and what they may do in a namespace.
+// Self describes a caller as the cluster sees it, and the caller's rights in a namespace.
 type Self struct {
 	User      string   `json:"user"`
 	UID       string   `json:"uid,omitempty"`
@@ -21,12 +21,12 @@ type Self struct {
 	Namespace string   `json:"namespace" doc:"The namespace that rules are about; those of the whole cluster are among them"`
 	Rules     []Rule   `json:"rules"`
 	Paths     []Rule   `json:"paths" doc:"Rights to paths, such as /metrics"`
-	// Incomplete is what Kubernetes says of authorizers that cannot list rules.
+	// Incomplete is set when an authorizer cannot list its rules.
 	Incomplete bool   `json:"incomplete,omitempty" doc:"There may be more rights than these: ask for one with POST"`
 	Message    string `json:"message,omitempty" doc:"Why the rules are incomplete"`
 }
 
-// Rule is a right in the words of Kubernetes' RBAC.
+// Rule is a right in the terms of Kubernetes RBAC.
 type Rule struct {
 	Verbs     []string `json:"verbs"`
 	APIGroups []string `json:"apiGroups,omitempty"`
@@ -67,7 +67,7 @@ func (s *Server) authRoutes() {
 		detail:  "What is done is done with rights on several kinds of Kubernetes; all of them are looked at.", anyone: true}, s.checkAccess)
 }
 
-// getSelf asks as the caller, so that the answer is what the API server thinks of whom this server takes them for.
+// getSelf asks with the caller's identity. The answer therefore shows how the API server sees the identity that this server uses for the caller.
 func (s *Server) getSelf(ctx context.Context, in *selfInput) (*selfOutput, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -99,17 +99,16 @@ func (s *Server) getSelf(ctx context.Context, in *selfInput) (*selfOutput, error
 // topResources are the kinds that a job can be.
 var topResources = []access.Resource{{Group: "batch", Resource: "jobs"}, {Group: "apps", Resource: "deployments"}}
 
-// needed are the rights on Kubernetes' kinds behind what this API offers: the verbs on each of the resources, in the
-// whole cluster if that is said.
+// needed lists the Kubernetes rights behind an API resource: verbs per action on each of the resources, cluster-wide if whole is set.
 type needed struct {
 	resources []access.Resource
 	// verbs are those of each action.
 	verbs map[string][]string
-	// whole says that the rights must be in the whole cluster.
+	// whole requires the rights in the whole cluster.
 	whole bool
 }
 
-// behind are the rights behind each resource of the API.
+// behind returns the Kubernetes rights that an action on an API resource requires.
 func behind(resource, action string) needed {
 	fleet := map[string][]string{"read": {"list"}, "create": {"list", "patch"}, "update": {"list", "patch"}, "delete": {"list", "patch"}}
 	objects := map[string][]string{"read": {"list"}, "create": {"create"}, "update": {"list", "patch"}, "delete": {"list", "delete"}}

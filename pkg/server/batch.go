@@ -7,12 +7,11 @@ import (
 	"net/http"
 )
 
-// codeNotTried is of an item of a batch for which the request had no time left.
+// codeNotTried marks a batch item that was not tried because the request ran out of time.
 const codeNotTried = "NotTried"
 
-// each carries out the items of a batch one after the other, and returns what became of those that failed, by their index. The one
-// that is being written when the request ends is written to its end, as submit does. Those after it are not tried, which is told,
-// too: the answer may be remembered for its key though the client is gone.
+// each processes the items of a batch in order and returns the failures by index. An item that is being written when the request ends is finished, as
+// submit does. Later items are not tried and are reported as such: the answer may be stored for its idempotency key even if the client is gone.
 func each(ctx context.Context, count int, do func(i int) error) map[int]*Failure {
 	failed := map[int]*Failure{}
 	for i := range count {

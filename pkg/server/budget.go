@@ -16,23 +16,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
-// budgets are what all callers share. One who asks for much waits for their own, and no other caller for them.
+// budgets are the resources that all callers share. A caller that asks for much waits for its own requests only and does not delay other callers.
 type budgets struct {
-	// bodies are bytes of requests in flight that are larger than most.
+	// bodies bounds the bytes of large request bodies in flight.
 	bodies *fair.Gate
-	// thinking is for what takes a core for a while: reading large YAML, playing the line forward. One core is always left to others.
+	// thinking bounds CPU-heavy work: parsing large YAML and simulating the queue. One core always stays free.
 	thinking *fair.Gate
-	// simulating is for processes that take a core and some hundred megabytes for seconds.
+	// simulating bounds simulator processes. Each takes a core and a few hundred megabytes for seconds.
 	simulating *fair.Gate
-	// reading is for answers of many megabytes that are put together in memory: output, and what explains a job.
+	// reading bounds answers of many megabytes that are built in memory: output, and explanations of a job.
 	reading *fair.Gate
-	// opening is for streams of output that begin, each with some questions to the API server about the job.
+	// opening bounds output streams that are starting. Each asks the API server a few questions about the job.
 	opening *fair.Gate
-	// answers are those that are put together, or wait to be read: a client may be slow.
+	// answers bounds answers that are being built or that wait for a slow client.
 	answers *serving.Answers
-	// asking is for questions to Prometheus.
+	// asking bounds queries to Prometheus.
 	asking *fair.Gate
-	// ledger is for questions to the ledger, each of some megabytes until there is room to send them on.
+	// ledger bounds queries to the ledger. Each holds some megabytes until they can be sent on.
 	ledger *fair.Gate
 }
 
@@ -50,16 +50,16 @@ func newBudgets() *budgets {
 }
 
 const (
-	// requestTimeout is how long a request may take that is no stream, waiting for its turn included.
+	// requestTimeout bounds a request that is not a stream, including the time it waits for its slot.
 	requestTimeout = 30 * time.Second
-	// smallBody is what nearly every request is smaller than, so that it waits for nobody.
+	// smallBody is a size that nearly all requests stay below. Smaller bodies skip the queue.
 	smallBody = 16 << 10
-	// maxDocuments is how many documents a request may hold that asks the cluster about each.
+	// maxDocuments bounds the documents of a request that queries the cluster for each of them.
 	maxDocuments = 100
 )
 
-// take waits for the caller's turn, and returns what gives it back before the request ends. What waits to no avail is 429: the caller sends more
-// than is carried out.
+// take waits for a slot of the gate and returns the function that frees it before the request ends. It returns 429 if the wait fails, because the
+// caller sends more than the server can process.
 func take(ctx context.Context, gate *fair.Gate, size int) (leave func(), err error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func take(ctx context.Context, gate *fair.Gate, size int) (leave func(), err err
 	return leave, err
 }
 
-// takeToRead waits for the caller's turn to read a text in YAML, if that is so long that it takes a while.
+// takeToRead waits for a slot to parse YAML if the text is long.
 func (s *Server) takeToRead(ctx context.Context, text string) (leave func(), err error) {
 	if len(text) <= smallText {
 		return func() {}, nil
@@ -86,15 +86,15 @@ func (s *Server) takeToRead(ctx context.Context, text string) (leave func(), err
 
 type decodedKey struct{}
 
-// decoded ends the time in which a request is taken apart, for which it may hold a core.
+// decoded frees the CPU slot that a request holds while its body is decoded.
 func decoded(ctx context.Context) {
 	if leave, ok := ctx.Value(decodedKey{}).(func()); ok {
 		leave()
 	}
 }
 
-// weighed reads the body of a request before anything is done with it, within what the caller may have in flight, and
-// refuses one that would become much more than it is: compressed, or of far more values than any route takes.
+// weighed reads the body before any other processing, within the bytes that the caller may have in flight. It rejects bodies that would expand in
+// memory: compressed ones, and ones with more values than any route takes.
 func (s *Server) weighed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := callerOf(r.Context()); err != nil || r.Body == nil || r.ContentLength == 0 {
@@ -118,8 +118,8 @@ func (s *Server) weighed(next http.Handler) http.Handler {
 	})
 }
 
-// inTurn waits for the caller's turn before a large body is taken apart. It comes after [idempotency.once]: a
-// request that waits there for another of its key must not hold the turn that the other needs.
+// inTurn waits for a slot before it decodes a large body. It runs after [idempotency.withIdempotency]: a request that waits there for another one
+// with its key must not hold the slot that the other one needs.
 func (s *Server) inTurn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := callerOf(r.Context()); err != nil || r.ContentLength <= readAtOnce(r.Header.Get("Content-Type")) {
@@ -138,8 +138,8 @@ func (s *Server) inTurn(next http.Handler) http.Handler {
 	})
 }
 
-// readAtOnce is how large a body of a type may be, in bytes, to be taken apart without waiting for a turn: some
-// milliseconds of a core at most, and JSON is read some ten times faster than YAML.
+// readAtOnce is the largest body of a type, in bytes, that is decoded without a slot. That takes some milliseconds of a core at most. JSON decodes
+// about ten times faster than YAML.
 func readAtOnce(contentType string) int64 {
 	if isYAML(contentType) {
 		return smallBody
@@ -147,7 +147,7 @@ func readAtOnce(contentType string) int64 {
 	return 8 * smallBody
 }
 
-// readBody reads a small body at once, and a larger one when the caller has fewer bytes in flight than one may have.
+// readBody reads a small body at once. It reads a larger one when the caller's bytes in flight are below the limit.
 func (s *Server) readBody(ctx context.Context, r *http.Request) (body []byte, leave func(), err error) {
 	leave = func() {}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -189,14 +189,14 @@ func isYAML(contentType string) bool {
 	return err == nil && strings.HasSuffix(kind, "yaml")
 }
 
-// What a body may hold: more values than any route takes, no deeper than anybody writes.
+// Limits of a body: more values than any route takes, and a depth beyond that of any real request.
 const (
 	maxValues = 20_000
 	maxDepth  = 64
 )
 
-// checkBody counts the values of a body in JSON before they are made, each of which is some hundred bytes larger then,
-// as is each problem that is found with one. YAML is counted where it is read, and cheaply here.
+// checkBody counts the values of a JSON body before decoding, because each decoded value, and each problem found with it, takes a few hundred bytes
+// more. YAML gets a cheap check here and is counted while it is parsed.
 func checkBody(contentType string, body []byte) error {
 	if isYAML(contentType) {
 		if n := separators(body); n > maxSeparators {

@@ -60,7 +60,7 @@ func (s *Server) listNodeGPUs(ctx context.Context, in *nodeGPUsInput) (*nodeGPUs
 	return &nodeGPUsOutput{Body: NodeGPUList(list)}, err
 }
 
-// cards are those of all nodes, by node; found once for each view.
+// cards returns the GPUs of all nodes, by node. It computes them once per view.
 func (v *view) cards() map[string][]usage.GPU {
 	v.findCards.Do(func() {
 		v.nodeCards = map[string][]usage.GPU{}
@@ -87,7 +87,7 @@ func nodeGPUs(node *inventory.Node, cards []usage.GPU, scope access.Scope) NodeG
 	return out
 }
 
-// cardStatus is a state in the words of the first gpuctl, as far as it had one.
+// cardStatus maps a state to the term of the first gpuctl, where it had one.
 func cardStatus(state usage.State) string {
 	switch state {
 	case usage.Whole, usage.Held:

@@ -18,18 +18,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// IfMatch lets a client change only what it has seen. huma reads only embedded types that are exported, so this is.
+// IfMatch lets a client change only the version that it has read. It is exported because huma reads only exported embedded types.
 type IfMatch struct {
 	Match string `header:"If-Match" maxLength:"4096" doc:"The ETag of what you have read: if it has changed since, it stays as it is, and the answer is 412. Several, with commas, are any of them; * is whatever is there"`
 }
 
-// ETagged is the version of an answer's object, as far as it can be written: it does not change with its state.
+// ETagged is the version of the writable part of an answer's object. It does not change with the object's state.
 type ETagged struct {
 	ETag string `header:"ETag" doc:"The version of what can be changed of it, for If-Match. It stays the same while only its state changes"`
 }
 
-// check refuses a change of something whose version is none of those that the client has seen; "" is the version of
-// what is not there. Several versions are those of things that each stand for it.
+// check rejects a change unless one of the versions matches If-Match. The version "" stands for a missing object. Several versions stand for the same
+// object.
 func (m IfMatch) check(what string, versions ...string) error {
 	versions = slices.DeleteFunc(versions, func(version string) bool { return version == "" })
 	if m.Match == "" {
@@ -48,7 +48,7 @@ func (m IfMatch) check(what string, versions ...string) error {
 	return &refusal{status: http.StatusPreconditionFailed, code: "PreconditionFailed", text: text}
 }
 
-// guard is a writer that changes only what the client has seen.
+// guard returns a writer that changes only the version that the client has read.
 func (m IfMatch) guard(writer *submit.Client, what string) *submit.Client {
 	if m.Match == "" {
 		return writer
@@ -56,34 +56,33 @@ func (m IfMatch) guard(writer *submit.Client, what string) *submit.Client {
 	return writer.If(func(object metav1.Object) error { return m.check(what, etag(object)) })
 }
 
-// nodePlan plans a change of nodes, or refuses it.
+// nodePlan plans a change of nodes or rejects it.
 type nodePlan func([]corev1.Node) (pool.Plan, error)
 
-// whilePool lets a plan through while a pool is what the client has seen.
+// whilePool allows a plan only while the pool has the version that the client has read.
 func (m IfMatch) whilePool(name string, plan func([]corev1.Node) pool.Plan) nodePlan {
 	return func(nodes []corev1.Node) (pool.Plan, error) {
 		return plan(nodes), m.check(fmt.Sprintf("pool %q", name), poolETag(name, nodes))
 	}
 }
 
-// whileNode lets a plan through while a node, or its label of a key unless that is "", is what the client has seen.
+// whileNode allows a plan only while the client has read the current version of the node, or of its label with the key if the key is not "".
 func (m IfMatch) whileNode(name, key string, plan func([]corev1.Node) pool.Plan) nodePlan {
 	return func(nodes []corev1.Node) (pool.Plan, error) {
 		i := slices.IndexFunc(nodes, func(node corev1.Node) bool { return node.Name == name })
 		if i < 0 {
-			return plan(nodes), nil // it says that the node is missing
+			return plan(nodes), nil // the plan reports that the node is missing
 		}
 		return plan(nodes), m.check(fmt.Sprintf("node %q", name), etag(&nodes[i]), labelETag(&nodes[i], key))
 	}
 }
 
-// always is a plan that depends on nothing that a client has seen.
+// always allows a plan without a version check.
 func always(plan func([]corev1.Node) pool.Plan) nodePlan {
 	return func(nodes []corev1.Node) (pool.Plan, error) { return plan(nodes), nil }
 }
 
-// written are the annotations that change with what is written of an object. Others, such as a node's inventory, are
-// state.
+// written lists the annotations that are part of an object's version. Others, such as a node's inventory, are state.
 var written = []string{
 	names.AnnotationSubmitted, names.AnnotationDescription,
 	names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationCancelledAt, names.AnnotationReplicas,
@@ -99,14 +98,13 @@ func etag(object metav1.Object) string {
 	for _, key := range written {
 		parts = append(parts, object.GetAnnotations()[key])
 	}
-	if quota, ok := object.(*corev1.ResourceQuota); ok { // whose generation stays the same
+	if quota, ok := object.(*corev1.ResourceQuota); ok { // its generation stays the same
 		parts = append(parts, quota.Spec)
 	}
 	return hashed(parts...)
 }
 
-// poolETag is the version of a pool: which nodes are in it, and how they are described. It is "" for a pool without
-// nodes, which does not exist.
+// poolETag is the version of a pool: its nodes and their description. It is "" for a pool without nodes, which does not exist.
 func poolETag(name string, nodes []corev1.Node) string {
 	var members []string
 	for i := range nodes {

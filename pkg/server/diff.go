@@ -72,7 +72,7 @@ func (s *Server) diff(ctx context.Context, in *diffInput) (*diffOutput, error) {
 	return out, nil
 }
 
-// diffOne applies one document without effect. What would be forced, by who means it, is shown.
+// diffOne applies one document as a dry run. It shows changes that would need force.
 func (s *Server) diffOne(ctx context.Context, writer *submit.Client, doc document, namespace string) (submit.Result, []string, error) {
 	switch {
 	case doc.Pool != nil:

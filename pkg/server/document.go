@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The document as it is, and as generators that know only OpenAPI 3.0 read it; and a page for people.
+// Paths of the OpenAPI document, of a version for generators that support only OpenAPI 3.0, and of a page for people.
 const (
 	documentPath   = "/openapi.json"
 	document30Path = "/openapi-3.0.json"
@@ -19,17 +19,17 @@ const (
 	rootPath       = "/{$}"
 )
 
-// documentPaths are public: they say what there is, and nothing of the cluster.
+// documentPaths are public. They describe the API and reveal nothing about the cluster.
 var documentPaths = []string{rootPath, documentPath, document30Path, docsPath, Root + documentPath, Root + document30Path, Root + docsPath}
 
 //go:embed assets/docs.html
 var docsPage []byte
 
-// docsPolicy lets the page run what we wrote in it and ask this server, and nothing else.
+// docsPolicy lets the page run only its own inline code and connect only to this server.
 var docsPolicy = fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	inlined(docsPage, "script"), inlined(docsPage, "style"))
 
-// inlined are the hashes of the elements of a page, as a policy names them.
+// inlined returns the hashes of a page's inline elements in the syntax of a content security policy.
 func inlined(page []byte, element string) string {
 	var hashes []string
 	for _, part := range bytes.Split(page, []byte("<"+element+">"))[1:] {
@@ -40,7 +40,7 @@ func inlined(page []byte, element string) string {
 	return strings.Join(hashes, " ")
 }
 
-// addDocument serves the OpenAPI document, which is complete by now and never changes.
+// addDocument serves the OpenAPI document. It is complete at this point and never changes.
 func (s *Server) addDocument(mux *http.ServeMux) error {
 	document, err := s.Document()
 	if err != nil {
@@ -76,6 +76,6 @@ func static(kind string, content []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Content-Security-Policy", docsPolicy)
-		_, _ = w.Write(content) // the client is gone: nobody could be told
+		_, _ = w.Write(content) // the client is gone
 	}
 }

@@ -18,7 +18,7 @@ type validateInput struct {
 	}
 }
 
-// Validation is what is to be said of a YAML file.
+// Validation is the result of checking a YAML file.
 type Validation struct {
 	Valid       bool           `json:"valid"`
 	Documents   []DocumentItem `json:"documents" doc:"The documents without errors"`
@@ -123,7 +123,7 @@ func (s *Server) renderDocuments(ctx context.Context, in *renderInput) (*renderO
 	return out, nil
 }
 
-// plainObject is an object as JSON has it.
+// plainObject converts an object to its JSON form.
 func plainObject(object any) (map[string]any, error) {
 	data, err := json.Marshal(object)
 	if err != nil {

@@ -26,18 +26,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Failure is the body of every answer that is no success.
+// Failure is the body of every error answer.
 type Failure struct {
 	Message string   `json:"error" doc:"What went wrong, and what to do about it, for people"`
 	Code    string   `json:"code" doc:"What went wrong, in one word, for programs" example:"NotFound"`
 	Details []Detail `json:"details,omitempty" doc:"Each problem of the request, with its place"`
-	// Unseen is with the code UnseenJob.
+	// Unseen is set with the code UnseenJob.
 	Unseen    *UnseenJob `json:"unseen,omitempty" doc:"With the code UnseenJob: the Job that would be made"`
 	RequestID string     `json:"requestId" doc:"The same as the header X-Request-Id, and in the server's log"`
 	status    int
 }
 
-// UnseenJob is a Job that nobody makes who has not seen it.
+// UnseenJob is a Job that the server creates only after the caller has seen it.
 type UnseenJob struct {
 	Digest  string         `json:"digest" doc:"Names exactly this Job: send the request again with it to have the Job made"`
 	Lease   string         `json:"lease" doc:"The Lease that has the Job. Who may write Leases in the namespace may have put it there"`
@@ -49,23 +49,22 @@ type UnseenJob struct {
 // Detail is one problem of a request.
 type Detail struct {
 	Message string `json:"message"`
-	// Location is of a parameter or a field of the body, such as query.page.
+	// Location names a parameter or a field of the body, such as query.page.
 	Location string `json:"location,omitempty" doc:"The parameter or the field of the body" example:"query.page"`
-	// Line and the others are of a YAML document, and the same as gpuctl shows.
+	// Line and the fields below locate the problem in a YAML document, as gpuctl shows it.
 	Line     int    `json:"line,omitempty" doc:"The line of the YAML, from 1"`
 	Column   int    `json:"column,omitempty" doc:"The column of the YAML, in characters, from 1"`
 	Severity string `json:"severity,omitempty" enum:"error,warning"`
 	Source   string `json:"source,omitempty" doc:"The text of the line, or the beginning of a long one"`
 }
 
-// Error makes a Failure an error, whose text is the message.
+// Error returns the message, so that Failure implements error.
 func (f *Failure) Error() string { return f.Message }
 
-// GetStatus is the HTTP status, as huma asks it.
+// GetStatus returns the HTTP status to huma.
 func (f *Failure) GetStatus() int { return f.status }
 
-// useFailures makes huma answer with [Failure] wherever it refuses a request itself. The library has one form of
-// errors a process.
+// useFailures makes huma use [Failure] for the requests that it rejects itself. The library has one error format per process.
 var useFailures = sync.OnceFunc(func() {
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
 		f := newFailure(status, message, errs...)
@@ -94,7 +93,7 @@ func newFailure(status int, message string, errs ...error) *Failure {
 	return f
 }
 
-// codes are the words of statuses, where no error says a better one.
+// codes are the default codes by status, for errors without a more specific code.
 var codes = map[int]string{
 	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden",
 	http.StatusNotFound: "NotFound", http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusConflict: "Conflict",
@@ -112,12 +111,12 @@ func codeOf(status int) string {
 	return "InternalError"
 }
 
-// unavailableError says that the server cannot answer now, and why.
+// unavailableError is the reason why the server cannot answer now.
 type unavailableError struct{ text string }
 
 func (e *unavailableError) Error() string { return e.text }
 
-// refusal is an error of a request that has a status of its own.
+// refusal is a request error with its own status.
 type refusal struct {
 	status  int
 	code    string
@@ -139,7 +138,7 @@ func conflict(code, format string, args ...any) error {
 	return &refusal{status: http.StatusConflict, code: code, text: fmt.Sprintf(format, args...)}
 }
 
-// failure is what an error of a handler becomes for the client.
+// failure converts a handler's error to the answer for the client.
 func failure(ctx context.Context, err error) *Failure {
 	status, code := classify(err)
 	f := &Failure{Message: err.Error(), Code: code, RequestID: requestID(ctx), status: status}
@@ -188,7 +187,7 @@ func unseenJob(r submit.Replacement) *UnseenJob {
 	return out
 }
 
-// classify finds the status and the code of an error, for all routes alike.
+// classify maps an error to a status and a code, for all routes.
 func classify(err error) (status int, code string) {
 	var refused *refusal
 	var status503 *unavailableError
@@ -240,7 +239,7 @@ func isConflict(err error) bool {
 		errors.As(err, new(*submit.ForeignQuotaError)) || apierrors.IsConflict(err)
 }
 
-// anyConflict is the code of a conflict that has none of its own.
+// anyConflict is the code of a conflict without a more specific one.
 const anyConflict = "Conflict"
 
 func conflictCode(err error) string {
@@ -272,8 +271,7 @@ func conflictCode(err error) string {
 	return anyConflict
 }
 
-// classifyAPI passes on what the API server said. That it cannot be reached, or refuses the server itself, is not
-// the client's doing.
+// classifyAPI passes on the status of the API server. An unreachable API server, or one that rejects this server itself, is not the client's error.
 func classifyAPI(status metav1.Status) (int, string) {
 	switch code := int(status.Code); code {
 	case http.StatusUnauthorized, 0:
@@ -286,7 +284,7 @@ func classifyAPI(status metav1.Status) (int, string) {
 	return http.StatusInternalServerError, "InternalError"
 }
 
-// problems are the diagnostics of a YAML document as details.
+// problems converts the diagnostics of a YAML document to details.
 func problems(diagnostics workload.Diagnostics) []Detail {
 	out := make([]Detail, len(diagnostics))
 	for i, d := range diagnostics {
@@ -297,8 +295,7 @@ func problems(diagnostics workload.Diagnostics) []Detail {
 	return out
 }
 
-// maxSource is how much of a line a detail shows: a line may be as long as a document, and there is a detail for each of
-// many problems of it.
+// maxSource bounds the source text in a detail. A line may be as long as the document, and each of its problems has a detail.
 const maxSource = 400
 
 func clipped(line string) string {

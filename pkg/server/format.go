@@ -23,7 +23,7 @@ const (
 	streamType = "text/event-stream"
 )
 
-// formats are those of bodies: JSON, and YAML for people.
+// formats returns the body formats: JSON, and YAML for people.
 func formats() map[string]huma.Format {
 	asYAML := huma.Format{
 		Marshal:   func(w io.Writer, v any) error { return inTurn(w, v, encodeYAML) },
@@ -36,14 +36,14 @@ func formats() map[string]huma.Format {
 	return map[string]huma.Format{jsonType: asJSON, "json": asJSON, yamlType: asYAML, "yaml": asYAML}
 }
 
-// yamlBody is what a request in YAML may hold: no aliases, above all.
+// yamlBody limits a YAML request. Most important, it forbids aliases.
 var yamlBody = safeyaml.Limits{Values: maxValues, Depth: maxDepth, NoAliases: true}
 
-// maxSeparators bounds what a parser makes of a request in YAML before anything can be counted: each value is some
-// hundred times the memory of its text. Ordinary lines are as long as the 35 bytes that are left for each of a large body.
+// maxSeparators bounds the memory of a YAML parser before values can be counted: each value takes some hundred times the memory of its text. It
+// allows an average of 35 bytes per value in a large body, which is the length of an ordinary line.
 const maxSeparators = 60_000
 
-// separators is how many values a text in YAML may have.
+// separators returns an upper bound of the values in a YAML text.
 func separators(text []byte) int {
 	n := 0
 	for _, separator := range []string{"\n", ",", "[", "{"} {
@@ -59,8 +59,8 @@ func decodeYAML(data []byte, v any) error {
 	return safeyaml.UnmarshalStrict(data, v, yamlBody)
 }
 
-// decodeJSON reads JSON, in which a name that is given twice is an error: one of the two would be left out. huma reads
-// each body into a value of any type first, where that is found.
+// decodeJSON decodes JSON and rejects duplicate names, because one of the two values would be lost. huma decodes each body into an untyped value
+// first, where duplicates are found.
 func decodeJSON(data []byte, v any) error {
 	if body, ok := documentBody(data, isJSONDocument(data)); ok {
 		return json.Unmarshal(body, v)
@@ -73,8 +73,8 @@ func decodeJSON(data []byte, v any) error {
 	return errors.Join(append(problems, err)...)
 }
 
-// documentBody is a document of gpuctl as the body that brings one. Every route that takes yamlContent takes the document
-// itself, too, as no body of ours has a kind.
+// documentBody wraps a gpuctl document into a body with yamlContent. Routes that take yamlContent thus also take the document itself. No body of ours
+// has a field kind.
 func documentBody(data []byte, is bool) ([]byte, bool) {
 	if !is {
 		return nil, false
@@ -83,7 +83,7 @@ func documentBody(data []byte, is bool) ([]byte, bool) {
 	return body, err == nil
 }
 
-// Keys at the beginning of a line of YAML, which is where those of a document stand.
+// Keys at the beginning of a YAML line, where the top-level keys of a document stand.
 var (
 	kindKey    = regexp.MustCompile(`(?m)^["']?kind["']?[ \t]*:`)
 	contentKey = regexp.MustCompile(`(?m)^["']?yamlContents?["']?[ \t]*:`)
@@ -105,7 +105,7 @@ func isJSONDocument(data []byte) bool {
 	return body["kind"] != nil && !content && !contents
 }
 
-// inTurn encodes an answer in the turn of its caller. What no caller waits for is encoded at once.
+// inTurn encodes an answer in a slot of its caller. It encodes at once if no caller waits.
 func inTurn(w io.Writer, v any, encode func(io.Writer, any) error) error {
 	out, ok := w.(http.ResponseWriter)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// gpuQuotaResource are GPUQuotas, which are read from the API server each time, as the caller: few ask, and few there are.
+// gpuQuotaResource is the resource of GPUQuotas. They are few and rarely queried, so each request reads them from the API server as the caller.
 var gpuQuotaResource = access.Resource{Group: names.GroupName, Resource: "gpuquotas"}
 
 type gpuQuotasOutput struct{ Body []inventory.GPUQuota }
@@ -54,7 +54,7 @@ func (s *Server) getGPUQuota(ctx context.Context, in *GPUQuotaRef) (*gpuQuotaOut
 	return &gpuQuotaOutput{Body: all[i]}, nil
 }
 
-// gpuQuotas are those that there are, counted from memory as far as the caller may see that.
+// gpuQuotas returns all GPUQuotas. Usage is counted from the cache where the caller may see it.
 func (s *Server) gpuQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -88,11 +88,11 @@ func (s *Server) gpuQuotas(ctx context.Context) ([]inventory.GPUQuota, error) {
 	return inventory.BuildGPUQuotas(read), nil
 }
 
-// gpuQuotasFor is how long the GPUQuotas are believed that lines are judged by.
+// gpuQuotasFor is how long GPUQuotas are cached for queue listings.
 const gpuQuotasFor = 5 * time.Second
 
-// gpuQuotasOfCluster are all GPUQuotas, read at most once in [gpuQuotasFor] however many lists ask: with the identity of the server, as
-// what they say to a job is for who may see the job.
+// gpuQuotasOfCluster caches all GPUQuotas and reads them at most once per [gpuQuotaCacheTTL]. It reads with the server's identity: whoever may see a
+// job may see what a quota means for it.
 type gpuQuotasOfCluster struct {
 	mu     sync.Mutex
 	quotas []names.GPUQuota

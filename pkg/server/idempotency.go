@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Bounds of what is remembered for idempotency keys.
+// Bounds of the answers stored for idempotency keys.
 const (
 	keyHeader    = "Idempotency-Key"
 	replayHeader = "Idempotency-Replayed"
@@ -21,19 +21,18 @@ const (
 	maxRemember  = 256 << 10
 )
 
-// idempotency carries a POST with an Idempotency-Key out once, however often a client that lost the answer sends it: the
-// first success is remembered and given again. Requests of one key at the same time wait for the first. A failure is
-// forgotten, as it changed nothing.
+// idempotency processes a POST with an Idempotency-Key once, however often a client repeats it after losing the answer. It stores the first success
+// and replays it. Concurrent requests with one key wait for the first one. It does not store failures, because they changed nothing.
 type idempotency struct {
 	now      func() time.Time
 	replayed prometheus.Counter
 
 	mu      sync.Mutex
 	answers *remembered
-	active  map[idempotencyKey]chan struct{} // closed when the request of the key has ended
+	active  map[idempotencyKey]chan struct{} // closed when the request with the key ends
 }
 
-// idempotencyKey is one caller's key of one route: nobody gets the answer to somebody else's request.
+// idempotencyKey is one caller's key for one route, so that no caller gets another caller's answer.
 type idempotencyKey struct{ user, path, key string }
 
 // answer is what was replied to a request.
@@ -41,10 +40,10 @@ type answer struct {
 	request [sha256.Size]byte
 	at      time.Time
 	status  int
-	// kind and location are the headers of these names that were sent with it.
+	// kind and location are the Content-Type and Location headers of the answer.
 	kind, location string
 	body           []byte
-	// keyed is the length of its key.
+	// keyed is the length of the key.
 	keyed int
 }
 
@@ -101,8 +100,8 @@ func (k *idempotency) serve(w http.ResponseWriter, r *http.Request, next http.Ha
 	}
 }
 
-// begin returns the remembered answer of a key, or what to wait for, or neither: then the request is the caller's to
-// carry out, and [idempotency.end] follows.
+// begin returns the stored answer of a key, or a channel to wait on. If it returns neither, the caller processes the request and then calls
+// [idempotency.endRequest].
 func (k *idempotency) begin(key idempotencyKey) (*answer, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,7 +125,7 @@ func (k *idempotency) end(key idempotencyKey, a *answer) {
 	delete(k.active, key)
 }
 
-// record carries a request out and remembers its answer, if it is a success.
+// record processes a request and stores its answer if it is a success.
 func (k *idempotency) record(w http.ResponseWriter, r *http.Request, next http.Handler, key idempotencyKey, request [sha256.Size]byte) {
 	var success *answer
 	defer func() { k.end(key, success) }()
@@ -140,7 +139,7 @@ func (k *idempotency) record(w http.ResponseWriter, r *http.Request, next http.H
 	}
 }
 
-// replay gives an answer again. The identity of the request stays that of this one.
+// replay sends a stored answer again. The request ID is that of the current request.
 func (a *answer) replay(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", a.kind)
 	if a.location != "" {
@@ -148,10 +147,10 @@ func (a *answer) replay(w http.ResponseWriter) {
 	}
 	w.Header().Set(replayHeader, "true")
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // the client is gone: nobody could be told
+	_, _ = w.Write(a.body) // the client is gone
 }
 
-// recorder passes an answer on and keeps a copy. Answers to POST are no streams.
+// recorder forwards an answer and keeps a copy. Answers to POST are never streams.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -170,5 +169,5 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// Unwrap lets deadlines through.
+// Unwrap gives http.ResponseController access to the deadlines.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -76,7 +76,7 @@ func (s *Server) explainJob(ctx context.Context, in *JobRef) (*explainOutput, er
 	return &explainOutput{Body: diagnosis.Diagnose(facts[0])}, nil
 }
 
-// explainPod asks for the right to the pod first: who lacks it does not learn whether there is one.
+// explainPod checks the right to the pod first, so that a caller without it does not learn whether the pod exists.
 func (s *Server) explainPod(ctx context.Context, in *podInput) (*explainOutput, error) {
 	namespace := cmp.Or(in.Namespace, defaultNamespace)
 	caller, err := callerOf(ctx)
@@ -108,11 +108,11 @@ func (s *Server) explainPod(ctx context.Context, in *podInput) (*explainOutput, 
 	return &explainOutput{Body: diagnosis.DiagnosePod(*facts)}, nil
 }
 
-// recordsTimeout is how long the scheduler has to answer.
+// recordsTimeout bounds a query to the scheduler.
 const recordsTimeout = 3 * time.Second
 
-// record adds the scheduler's records to what is known of a job, to a caller who could read them there. A scheduler
-// that does not answer is no reason to say nothing.
+// record adds the scheduler's records to the facts of a job if the caller may read them. If the scheduler does not answer, the explanation goes
+// without them.
 func (s *Server) record(ctx context.Context, facts *diagnosis.Facts) error {
 	if s.scheduler == nil {
 		return nil

@@ -23,7 +23,7 @@ type applyJobInput struct {
 	}
 }
 
-// JobChanged tells what became of a job.
+// JobChanged is the result of a change of a job.
 type JobChanged struct {
 	JobID     string   `json:"jobId"`
 	Namespace string   `json:"namespace"`
@@ -52,7 +52,7 @@ type patchJobInput struct {
 	}
 }
 
-// StepInput is the request for a step. huma reads only embedded types that are exported, so this is.
+// StepInput is the request for a step. It is exported because huma reads only exported embedded types.
 type StepInput struct {
 	JobRef
 	Idempotent
@@ -71,7 +71,7 @@ type deleteJobInput struct {
 	Force bool `query:"force" doc:"Accepted for old clients: a deletion never waits, and pods end within their own grace period"`
 }
 
-// JobDeleted tells of a job that is being deleted.
+// JobDeleted describes a job that is being deleted.
 type JobDeleted struct {
 	JobID     string `json:"jobId"`
 	Namespace string `json:"namespace"`
@@ -145,8 +145,8 @@ func (s *Server) applyJob(ctx context.Context, in *applyJobInput) (*changeOutput
 	return out, nil
 }
 
-// changed is the answer to a change, and its note for the audit. Where nothing was to change, and so nothing was written,
-// the right to change it is asked for here.
+// changed returns the answer to a change and adds it to the audit log. If nothing was written because nothing differs, it checks the right to change
+// here.
 func changed(ctx context.Context, result submit.Result) (*changeOutput, error) {
 	ref := result.Ref
 	if result.Action == submit.ActionUnchanged {
@@ -161,14 +161,14 @@ func changed(ctx context.Context, result submit.Result) (*changeOutput, error) {
 	}}, nil
 }
 
-// changeMessages say what became of a job, in the language of the answers of the first gpuctl.
+// changeMessages are the results in the language of the first gpuctl's answers.
 var changeMessages = map[submit.Action]string{
 	submit.ActionCreated: messageSubmitted, submit.ActionConfigured: "任务已更新", submit.ActionReplaced: "任务已重建",
 	submit.ActionUnchanged: "任务无变化", submit.ActionPaused: "任务已暂停，GPU 已释放", submit.ActionResumed: "任务已恢复排队",
 	submit.ActionCancelled: "任务已取消", submit.ActionRetried: "任务已重新提交",
 }
 
-// jobTarget finds the job of a path and what writes as the caller, as long as the job is what they have seen.
+// jobTarget returns the job that a path names, and a writer that acts as the caller while the job has the version that the caller has read.
 func (s *Server) jobTarget(ctx context.Context, ref JobRef, match IfMatch) (*submit.Client, submit.Ref, error) {
 	query, err := s.locate(ctx, ref)
 	if err != nil {
@@ -201,10 +201,10 @@ func (s *Server) changeJob(ctx context.Context, in *patchJobInput) (*changeOutpu
 	return changed(ctx, result)
 }
 
-// editFunc carries out one change of a job.
+// editFunc makes one change of a job.
 type editFunc func(context.Context, *submit.Client, submit.Ref, submit.EditOptions) (submit.Result, error)
 
-// edit is the one change that a request asks for. Several at once could end halfway.
+// edit returns the one change that a request asks for. Several changes could fail halfway.
 func (in *patchJobInput) edit() (editFunc, error) {
 	var edits []editFunc
 	if in.Body.Priority != "" {
@@ -231,14 +231,14 @@ func (in *patchJobInput) edit() (editFunc, error) {
 // stepFunc is one of the steps of [submit.Client].
 type stepFunc func(*submit.Client, context.Context, submit.Ref, submit.StepOptions) (submit.Result, error)
 
-// stepping is the handler of a step.
+// stepping returns the handler of a step.
 func (s *Server) stepping(take stepFunc) func(context.Context, *StepInput) (*changeOutput, error) {
 	return func(ctx context.Context, in *StepInput) (*changeOutput, error) {
 		return s.takeStep(ctx, in, take, submit.StepOptions{Now: s.options.Now(), DryRun: in.DryRun})
 	}
 }
 
-// resumeJob is the step that may make a Job, which its caller has to have seen; a dry run says no less.
+// resumeJob may create a Job, which the caller must have seen before. A dry run requires the same.
 func (s *Server) resumeJob(ctx context.Context, in *resumeInput) (*changeOutput, error) {
 	take := func(c *submit.Client, ctx context.Context, ref submit.Ref, options submit.StepOptions) (submit.Result, error) {
 		result, err := c.Resume(ctx, ref, options)
@@ -284,7 +284,7 @@ func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*deleteJobO
 		return nil, err
 	}
 	top, err := writer.Top(ctx, ref)
-	if err != nil && !isAbsent(err) { // of a job whose own object is gone, what is left of it goes
+	if err != nil && !isAbsent(err) { // the job's own object may be gone: delete what is left of it
 		return nil, err
 	}
 	deleted, err := writer.Delete(ctx, ref.Namespace, ref.Name, "")

@@ -21,14 +21,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// YAMLBody is a request that brings a YAML document, which may also be the body itself; see [documentBody].
+// YAMLBody is a request with a YAML document, which may also be the body itself; see [documentBody].
 type YAMLBody struct {
 	YAMLContent string `json:"yamlContent" minLength:"1" doc:"A document as gpuctl reads it. The document itself may be the body instead, as application/yaml" example:"kind: training\njob: {name: hello}\nenvironment: {image: busybox}\nresources: {gpu: 1, cpu: 1, memory: 1Gi}\n"`
 	DryRun      bool   `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
 }
 
-// Idempotent lets a client send a request again without fear. huma reads only embedded types that are exported, so
-// these are.
+// Idempotent lets a client repeat a request safely. It is exported because huma reads only exported embedded types.
 type Idempotent struct {
 	Key string `header:"Idempotency-Key" maxLength:"255" doc:"A text that is new for each request. Sent again with it, the request is not carried out again: the first answer is given once more"`
 }
@@ -39,7 +38,7 @@ type createJobInput struct {
 	Body      YAMLBody
 }
 
-// JobCreated tells of a job that was submitted.
+// JobCreated describes a submitted job.
 type JobCreated struct {
 	JobID     string    `json:"jobId"`
 	Name      string    `json:"name"`
@@ -66,7 +65,7 @@ type batchInput struct {
 	}
 }
 
-// BatchResult tells what became of each document of a batch.
+// BatchResult is the result of each document of a batch.
 type BatchResult struct {
 	Success []BatchSuccess `json:"success"`
 	Failed  []BatchFailure `json:"failed"`
@@ -91,7 +90,7 @@ type batchOutput struct {
 	Body   BatchResult
 }
 
-// The words of the first gpuctl's answers, which clients compare.
+// Messages of the first gpuctl, which clients compare.
 const (
 	messageSubmitted = "任务已提交至资源池"
 	messageValid     = "校验通过，未提交任务"
@@ -175,13 +174,13 @@ func (s *Server) createOf(ctx context.Context, in *batchInput, job *parsed, fill
 	return created, nil
 }
 
-// parsed is a document of a batch, or what is wrong with it.
+// parsed is a document of a batch, or its error.
 type parsed struct {
 	document document
 	err      error
 }
 
-// parseEach reads the documents of a batch in one turn, however short each is.
+// parseEach parses all documents of a batch in one slot, however short they are.
 func (s *Server) parseEach(ctx context.Context, contents []string) ([]parsed, error) {
 	leave, err := take(ctx, s.budgets.thinking, 1)
 	if err != nil {
@@ -199,7 +198,7 @@ func (s *Server) parseEach(ctx context.Context, contents []string) ([]parsed, er
 	return out, nil
 }
 
-// submit creates one job, or lets the API server check it. It returns when lists show the job.
+// submit creates one job, or validates it as a dry run. It returns when lists show the job.
 func (s *Server) submit(ctx context.Context, doc document, namespace string, dryRun bool) (*JobCreated, error) {
 	if err := mayCreate(ctx, doc, namespace); err != nil {
 		return nil, err
@@ -243,7 +242,7 @@ func (s *Server) submit(ctx context.Context, doc document, namespace string, dry
 	return created, nil
 }
 
-// named is a document with the name of its job, which is made now where it has only the beginning of one.
+// named returns a document with its final job name. It generates the suffix where the document has only a prefix.
 func (s *Server) named(ctx context.Context, doc document) (document, error) {
 	if !doc.NamesItself() {
 		return doc, nil
@@ -256,7 +255,7 @@ func (s *Server) named(ctx context.Context, doc document) (document, error) {
 	return jobplan.Named(doc, rand.String(len(workload.UnmadeSuffix)))
 }
 
-// quotaWarnings tell what quotas of its namespace have too little of for a job, as far as the caller may read them.
+// quotaWarnings warns if the quotas of the namespace leave too little for the job, as far as the caller may read them.
 func quotaWarnings(ctx context.Context, top client.Object) ([]string, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -272,13 +271,12 @@ func quotaWarnings(ctx context.Context, top client.Object) ([]string, error) {
 	return nil, nil
 }
 
-// mayCreate asks for the right to create a job before anything else is asked of the cluster. The answer is kept for some
-// seconds, so that a batch asks once.
+// mayCreate checks the right to create a job before any other request to the cluster. Results are cached for some seconds, so a batch asks once.
 func mayCreate(ctx context.Context, doc document, namespace string) error {
 	return mayChange(ctx, "create", cmp.Or(doc.Namespace, namespace, defaultNamespace), jobResource(doc.Kind))
 }
 
-// mayChange asks whether the caller may do something to the objects of a namespace.
+// mayChange checks the caller's right to a verb on a resource of a namespace.
 func mayChange(ctx context.Context, verb, namespace string, resource access.Resource) error {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -287,7 +285,7 @@ func mayChange(ctx context.Context, verb, namespace string, resource access.Reso
 	return caller.May(ctx, verb, namespace, resource)
 }
 
-// jobResource is what a job of a kind is in Kubernetes.
+// jobResource returns the Kubernetes resource of a job kind.
 func jobResource(kind workload.Kind) access.Resource {
 	if kind == workload.KindTraining {
 		return access.Resource{Group: "batch", Resource: "jobs"}
@@ -295,7 +293,7 @@ func jobResource(kind workload.Kind) access.Resource {
 	return access.Resource{Group: "apps", Resource: "deployments"}
 }
 
-// writerOf returns what writes as the caller.
+// writerOf returns a writer that acts as the caller.
 func writerOf(ctx context.Context) (*submit.Client, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// jobDetail is what is told of a job. spec is the YAML that it was made from, as a value.
+// jobDetail converts a job to its API form. spec is the submitted YAML as a value.
 func jobDetail(d *inventory.JobDetail, spec map[string]any, now time.Time) JobDetail {
 	out := JobDetail{
 		JobID: d.Name, Name: d.Name, Namespace: d.Namespace, Kind: d.Kind,
@@ -41,8 +41,8 @@ func jobResourcesOf(d *inventory.JobDetail) JobResources {
 	}
 }
 
-// specOf is the submitted YAML as a value. Whoever may change the job may have written anything there, so it is read
-// within the limits of a document, and in the turn of the caller; what is none is not shown, and /spec has the text.
+// specOf parses the submitted YAML. Anyone who may change the job may have changed it, so it is parsed within the limits of a document and in the
+// caller's slot. It returns nil for invalid YAML; /spec still has the text.
 func (s *Server) specOf(ctx context.Context, source string) (map[string]any, error) {
 	leave, err := s.takeToRead(ctx, source)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Server) specOf(ctx context.Context, source string) (map[string]any, err
 	return out, nil
 }
 
-// divide fills in where the segments of a job lie whose document asks for some, to callers who may list nodes.
+// divide adds the location of the job's segments if the document asks for segments and the caller may list nodes.
 func (s *Server) divide(ctx context.Context, job *inventory.JobDetail, document map[string]any) error {
 	size, level := segmentsAsked(document)
 	if size == 0 {
@@ -80,7 +80,7 @@ func (s *Server) divide(ctx context.Context, job *inventory.JobDetail, document 
 	return nil
 }
 
-// segmentsAsked are how many members the segments have that the document of a job asks for, and the level of the topology; 0 for none.
+// segmentsAsked returns the segment size and topology level that the document of a job asks for; 0 for none.
 func segmentsAsked(document map[string]any) (size int, level string) {
 	var asked struct {
 		Resources struct {
@@ -91,7 +91,7 @@ func segmentsAsked(document map[string]any) (size int, level string) {
 		} `json:"resources"`
 	}
 	part, err := json.Marshal(map[string]any{"resources": document["resources"]})
-	if err != nil || json.Unmarshal(part, &asked) != nil { // whoever may change the job may have written anything there
+	if err != nil || json.Unmarshal(part, &asked) != nil { // anyone who may change the job may have changed this
 		return 0, ""
 	}
 	return max(0, asked.Resources.Topology.Segment), asked.Resources.Topology.Level
@@ -100,7 +100,7 @@ func segmentsAsked(document map[string]any) (size int, level string) {
 // maxDetailEvents is how many events are shown with a job.
 const maxDetailEvents = 100
 
-// newest are the last of a list.
+// newest returns the last items of a list.
 func newest[T any](list []T, most int) []T { return list[max(0, len(list)-most):] }
 
 func jobEvents(events []inventory.Event, now time.Time) []JobEvent {
@@ -114,7 +114,7 @@ func jobEvents(events []inventory.Event, now time.Time) []JobEvent {
 	return out
 }
 
-// jobAccess is how a service is reached; nil for a job that has none.
+// jobAccess returns how to reach a service; nil for a job that has none.
 func jobAccess(d *inventory.JobDetail) *JobAccess {
 	if len(d.Services) == 0 {
 		return nil
@@ -139,7 +139,7 @@ func jobAccess(d *inventory.JobDetail) *JobAccess {
 	return out
 }
 
-// orEmpty keeps null out of JSON: a list without items is one.
+// orEmpty replaces nil by an empty list, so that JSON has no null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -134,7 +134,7 @@ type jobSpecOutput struct {
 	Body JobSpec
 }
 
-// locate finds the namespace and the name of a job that a path names.
+// locate returns the namespace and name of the job that a path names.
 func (s *Server) locate(ctx context.Context, ref JobRef) (inventory.JobQuery, error) {
 	query := inventory.JobQuery{Namespace: ref.Namespace, Name: ref.JobID}
 	view, err := s.mirror.view()
@@ -147,7 +147,7 @@ func (s *Server) locate(ctx context.Context, ref JobRef) (inventory.JobQuery, er
 		return query, err
 	}
 	if ref.Namespace != "" {
-		// What job a pod is of is told only to who may list both: to others the API server answers about the name they gave.
+		// Only callers that may list pods and jobs learn which job a pod belongs to. For others the API server answers about the name as given.
 		if len(candidates) > 0 && candidates[0].Name == ref.JobID || caller.MayList(ctx, ref.Namespace, jobResources...) != nil {
 			return query, nil
 		}
@@ -163,14 +163,14 @@ func (s *Server) locate(ctx context.Context, ref JobRef) (inventory.JobQuery, er
 		return query, err
 	}
 	seen := slices.DeleteFunc(candidates, func(job *inventory.Job) bool { return !scope.Has(job.Namespace) })
-	if len(seen) == 0 { // a job that the caller may not see is answered like one that is not there
+	if len(seen) == 0 { // answer as if the job did not exist
 		return elsewhere(ctx, caller, ref, view.jobNamespaces)
 	}
 	return choose(ref, seen)
 }
 
-// elsewhere is where a job may be that the memory does not know: in the default namespace, where the API server decides, as
-// the job may be newer. Who may see jobs in other namespaces only is told that it is not there.
+// elsewhere returns the query for a job that the cache does not have. It tries the default namespace, where the API server decides, because the job
+// may be newer than the cache. A caller that may see jobs only in other namespaces gets "not found".
 func elsewhere(ctx context.Context, caller *access.Caller, ref JobRef, namespaces []string) (inventory.JobQuery, error) {
 	query := inventory.JobQuery{Namespace: defaultNamespace, Name: ref.JobID}
 	scope, err := caller.Scope(ctx, append(slices.Clone(namespaces), defaultNamespace), jobResources...)
@@ -180,7 +180,7 @@ func elsewhere(ctx context.Context, caller *access.Caller, ref JobRef, namespace
 	return query, err
 }
 
-// jobOfNewPod is the job of a pod that may be newer than the memory, or the name as it was given where it is no pod's.
+// jobOfNewPod returns the job of a pod that may be newer than the cache. It returns the given name if that names no pod.
 func jobOfNewPod(ctx context.Context, caller *access.Caller, ref JobRef) (string, error) {
 	pod, err := caller.Kubernetes.CoreV1().Pods(ref.Namespace).Get(ctx, ref.JobID, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -192,7 +192,7 @@ func jobOfNewPod(ctx context.Context, caller *access.Caller, ref JobRef) (string
 	return cmp.Or(pod.Labels[names.LabelJob], ref.JobID), nil
 }
 
-// candidates are the jobs that a path may mean: those of the name, else those that have a pod of the name.
+// candidates returns the jobs that a path may mean: those with the name, else those that own a pod with the name.
 func candidates(jobs []inventory.Job, ref JobRef) []*inventory.Job {
 	var named, owning []*inventory.Job
 	for i := range jobs {
@@ -219,7 +219,7 @@ func namespacesOf(jobs []*inventory.Job) []string {
 	return slices.Compact(out)
 }
 
-// choose takes the only namespace that has a job which the caller may see.
+// choose returns the only namespace that has a job visible to the caller.
 func choose(ref JobRef, seen []*inventory.Job) (inventory.JobQuery, error) {
 	namespaces := namespacesOf(seen)
 	if len(namespaces) > 1 {
@@ -316,7 +316,7 @@ func (s *Server) getJobSpec(ctx context.Context, in *JobRef) (*jobSpecOutput, er
 }
 
 func jobETag(detail *inventory.JobDetail) ETagged {
-	if detail.Meta == nil { // only its pods are left
+	if detail.Meta == nil { // only the pods are left
 		return ETagged{}
 	}
 	return ETagged{etag(detail.Meta)}

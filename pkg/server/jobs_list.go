@@ -43,7 +43,7 @@ type JobItem struct {
 	Restarts  int32                    `json:"restarts" doc:"How often it was started again after a failure"`
 }
 
-// JobFilter says which jobs to list.
+// JobFilter selects the jobs to list.
 type JobFilter struct {
 	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$" doc:"Only this namespace; without it all that you may list"`
 	Kind      string `query:"kind" enum:"training,inference,notebook,compute"`
@@ -108,8 +108,8 @@ func (s *Server) listJobs(ctx context.Context, in *jobListInput) (*huma.StreamRe
 	return s.reply(list), nil
 }
 
-// jobScope returns where the caller may see jobs: in the one namespace, else wherever they may list what jobs consist
-// of. Somebody who may see none of the jobs there are gets a refusal and not an empty list.
+// jobScope returns where the caller may see jobs: in the given namespace, else wherever it may list the resources of jobs. A caller that may see none
+// of the existing jobs gets an error and not an empty list.
 func (s *Server) jobScope(ctx context.Context, v *view, namespace string) (access.Scope, error) {
 	candidates := v.jobNamespaces
 	if namespace != "" {
@@ -118,7 +118,7 @@ func (s *Server) jobScope(ctx context.Context, v *view, namespace string) (acces
 	return scopeOf(ctx, namespace, candidates, jobResources...)
 }
 
-// scopeOf is where, of the candidates, the caller may list all of the resources. With a namespace they must.
+// scopeOf returns the candidates in which the caller may list all resources. With a namespace, the caller must have the right there.
 func scopeOf(ctx context.Context, namespace string, candidates []string, resources ...access.Resource) (access.Scope, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func hasStatus(wanted string, status inventory.Status) bool {
 	})
 }
 
-// jobKey orders jobs as the inventory does. The separator is less than any letter of a name.
+// jobKey orders jobs as the inventory does. The separator sorts before any letter of a name.
 func jobKey(job *inventory.Job) string {
 	return job.Namespace + "\x00" + job.Name + "\x00" + job.Kind
 }
@@ -184,7 +184,7 @@ func jobItem(job *inventory.Job, now time.Time) JobItem {
 	return item
 }
 
-// reply writes a value as JSON on a route that can also answer with a stream.
+// reply returns a value as the body on a route that may also return a stream.
 func (s *Server) reply(v any) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		kind := s.accepted(ctx.Header("Accept"))
@@ -196,7 +196,7 @@ func (s *Server) reply(v any) *huma.StreamResponse {
 	}}
 }
 
-// encode writes a value in a form that a client accepts.
+// encode encodes a value in a format that the client accepts.
 func (s *Server) encode(accept string, v any) (kind string, body []byte, err error) {
 	var b bytes.Buffer
 	kind = s.accepted(accept)
@@ -206,7 +206,7 @@ func (s *Server) encode(accept string, v any) (kind string, body []byte, err err
 	return kind, b.Bytes(), nil
 }
 
-// accepted is the form of an answer that a client accepts, JSON if there is none.
+// accepted returns the answer format that a client accepts, JSON by default.
 func (s *Server) accepted(accept string) string {
 	kind, err := s.api.Negotiate(accept)
 	if err != nil {

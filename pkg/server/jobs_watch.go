@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/server/feed"
 )
 
-// watchJobs answers with the jobs and then with every change of them.
+// watchJobs sends all jobs and then every change.
 func (s *Server) watchJobs(ctx context.Context, in *jobListInput) (*huma.StreamResponse, error) {
 	watcher := &jobWatcher{server: s, filter: in.JobFilter, shown: map[string]bool{}}
 	may := func(ctx context.Context) error {
@@ -30,16 +30,16 @@ type jobWatcher struct {
 	server *Server
 	filter JobFilter
 	out    *stream
-	// shown are the jobs that the client knows of: one that no longer matches is deleted to the client.
+	// shown are the jobs that the client knows. A job that stops matching is sent as deleted.
 	shown map[string]bool
 	seq   uint64
-	// resuming is set until the client that came back has what it missed. What it was shown is then not known, and
-	// assumed to be everything: a deletion too many does no harm.
+	// resuming is set until a reconnected client has the changes that it missed. The server does not know what the client was shown before and
+	// assumes everything: an extra deletion does no harm.
 	resuming bool
 }
 
-// run sends what the client missed, or else everything, and then goes on until ctx ends. What the caller may see is
-// asked again with every burst of changes.
+// run sends the changes that the client missed, or all jobs, and then streams changes until ctx ends. It checks the caller's rights with every batch
+// of changes.
 func (w *jobWatcher) run(ctx context.Context, lastID string) error {
 	w.seq, w.resuming = w.server.mirror.jobs.Parse(lastID)
 	if !w.resuming {
@@ -113,7 +113,7 @@ func (w *jobWatcher) sendChanges(ctx context.Context, changes []feed.Change) err
 	return nil
 }
 
-// judge is what a change is to this client: a job that begins to match is added, one that ceases to is deleted.
+// judge returns what a change means for this client: a job that starts to match is added, one that stops matching is deleted.
 func (w *jobWatcher) judge(change *feed.Change, visible bool) feed.Type {
 	key := jobKey(change.Job)
 	before := w.shown[key] || w.resuming && change.Type != feed.Added
@@ -132,7 +132,7 @@ func (w *jobWatcher) judge(change *feed.Change, visible bool) feed.Type {
 	return ""
 }
 
-// assumeShown ends resuming: the client knows now of all jobs that match.
+// assumeShown ends resuming: the client now knows all jobs that match.
 func (w *jobWatcher) assumeShown() {
 	w.resuming = false
 	jobs, _ := w.server.mirror.jobs.Now()

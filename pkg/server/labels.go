@@ -18,13 +18,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// LabelPath is the key of a label in a path, where its slash is written %2F.
+// LabelPath is a label key in a path, where a slash is written %2F.
 type LabelPath struct {
 	NodeRef
 	Key string `path:"key" maxLength:"317" doc:"The key; a slash in it may be written %2F" example:"g8s.host%2Fgpu-type"`
 }
 
-// LabelQuery is the key of a label in a query, where no slash needs to be escaped.
+// LabelQuery is a label key in a query, where slashes need no escaping.
 type LabelQuery struct {
 	NodeRef
 	Key string `query:"key" required:"true" maxLength:"317" example:"g8s.host/gpu-type"`
@@ -44,7 +44,7 @@ type NodeLabel struct {
 	Label    LabelValue `json:"label"`
 }
 
-// LabelValue is a label; Kubernetes keeps no times of labels, so they are the node's.
+// LabelValue is a label. Kubernetes keeps no time for labels, so CreatedAt is the node's.
 type LabelValue struct {
 	Key       string    `json:"key"`
 	Value     string    `json:"value"`
@@ -101,7 +101,7 @@ type removeLabelQueryInput struct {
 	IfMatch
 }
 
-// LabelChanged tells what became of a label.
+// LabelChanged is the result of a change of a label.
 type LabelChanged struct {
 	Node    string `json:"node"`
 	Label   string `json:"label" doc:"key=value, or the key of a label that was removed"`
@@ -118,7 +118,7 @@ type batchLabelInput struct {
 	Overwrite bool     `query:"overwrite"`
 }
 
-// LabelBatch tells what became of each node.
+// LabelBatch is the result for each node.
 type LabelBatch struct {
 	Success []string       `json:"success"`
 	Failed  []LabelFailure `json:"failed"`
@@ -280,14 +280,14 @@ func (s *Server) labelNodes(ctx context.Context, in *batchLabelInput) (*batchLab
 	return out, nil
 }
 
-// labelChange is a label of a node as it shall be: removed for a nil value.
+// labelChange is the wanted state of a node's label: removed for a nil value.
 type labelChange struct {
 	node, key string
 	value     *string
 	match     IfMatch
 }
 
-// label sets a label, or removes it, and returns when lists show it. Removing one that is not there is an error.
+// label sets or removes a label and returns when lists show the change. Removing a missing label is an error.
 func (s *Server) label(ctx context.Context, change labelChange, overwrite bool) (pool.Plan, error) {
 	if err := checkLabel(change.key, change.value); err != nil {
 		return pool.Plan{}, err
@@ -306,10 +306,10 @@ func (s *Server) label(ctx context.Context, change labelChange, overwrite bool) 
 	return plan, nil
 }
 
-// labelKey is the key that a word means, as for gpuctl.
+// labelKey expands a word to a key, as gpuctl does.
 func labelKey(word string) string { return pool.LabelKey(word) }
 
-// checkLabel refuses what Kubernetes would refuse, before a node is touched, and what is not a user's to change.
+// checkLabel rejects labels that Kubernetes would reject, before any node changes, and labels that users may not change.
 func checkLabel(key string, value *string) error {
 	err := pool.CheckLabelKey(key)
 	if err == nil && value != nil {
@@ -321,11 +321,11 @@ func checkLabel(key string, value *string) error {
 	return nil
 }
 
-// isGPULabel reports whether a label says something about the GPUs of a node.
+// isGPULabel reports whether a label describes the GPUs of a node.
 func isGPULabel(key string) bool {
 	return slices.Contains(names.GPUTypeLabels, key) || strings.HasPrefix(key, names.GroupName+"/gpu") ||
 		strings.HasPrefix(key, "nvidia.com/") || strings.HasPrefix(key, "gpu-")
 }
 
-// poolsOf is the pool of a node, as a list for the first gpuctl's clients.
+// poolsOf returns the pool of a node as a list, for clients of the first gpuctl.
 func poolsOf(node *corev1.Node) []string { return []string{gpu.PoolOf(node)} }

@@ -53,7 +53,7 @@ func (s *Server) labelListRoutes() {
 		summary: "Every key of a label of a node, with its values"}, s.listLabels)
 }
 
-// nodesByName are the nodes of the memory in the order of their names.
+// nodesByName returns the cached nodes, sorted by name.
 func (v *view) nodesByName() []*corev1.Node {
 	out := make([]*corev1.Node, len(v.Objects.Nodes))
 	for i := range v.Objects.Nodes {

@@ -10,18 +10,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// leaderFor is how long it is believed who leads the scheduler: a scheduler counts as dead after some seconds.
+// leaderFor is how long the scheduler's leader is cached. A scheduler counts as dead after some seconds.
 const leaderFor = time.Second
 
-// leaderOfScheduler is who leads the scheduler, read at most once in [leaderFor] however many lists ask. Every
-// authenticated user may read that lease, so it is read with the identity of the server.
+// leaderOfScheduler caches the scheduler's leader and reads it at most once per [leaderCacheTTL]. Every authenticated user may read that lease, so it
+// is read with the server's identity.
 type leaderOfScheduler struct {
 	mu     sync.Mutex
 	leader *snapshot.Leader
 	until  time.Time
 }
 
-// read returns who leads, nil where the server may not know.
+// read returns the leader; nil if the server may not read the lease.
 func (l *leaderOfScheduler) read(ctx context.Context, own kubernetes.Interface, now time.Time) (*snapshot.Leader, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
-// LedgerQuery says what to ask the ledger. What is left out asks for any.
+// LedgerQuery selects what to read from the ledger. Empty fields match anything.
 type LedgerQuery struct {
 	Namespaces []string  `query:"namespace,explode" maxItems:"200" doc:"Namespaces; all without it"`
 	User       string    `query:"user" maxLength:"512" doc:"Only jobs of this user"`
@@ -35,7 +35,7 @@ type finishedInput struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"20000" default:"500" doc:"How many, the last to finish first"`
 }
 
-// GPUHours are who held how much of GPUs in a time.
+// GPUHours is GPU usage over a time range.
 type GPUHours struct {
 	From  time.Time    `json:"from"`
 	To    time.Time    `json:"to"`
@@ -45,7 +45,7 @@ type GPUHours struct {
 	Begin *time.Time   `json:"begin,omitempty" doc:"When the ledger begins, if that is after from"`
 }
 
-// HoursSum is what was held under one key.
+// HoursSum is the usage under one combination of keys.
 type HoursSum struct {
 	Keys              map[string]string `json:"keys" doc:"The values that it was summed by; an empty one is not known"`
 	GPUHours          float64           `json:"gpuHours" doc:"What was certainly held"`
@@ -55,13 +55,13 @@ type HoursSum struct {
 	Efficiency        *Efficiency       `json:"efficiency,omitempty" doc:"How busy what was certainly held was; nothing where that is not measured"`
 }
 
-// Efficiency is how busy GPUs were while they were held.
+// Efficiency is the utilization of GPUs while they were held.
 type Efficiency struct {
 	Utilization *float64 `json:"utilizationPercent" doc:"The mean of what was measured; null where nothing was"`
 	Measured    float64  `json:"measuredPercent" doc:"Of how much of the time for which GPUs were held it is the mean"`
 }
 
-// FinishedJob is a job that has finished, deleted or not.
+// FinishedJob is a finished job, deleted or not.
 type FinishedJob struct {
 	UID       string     `json:"uid"`
 	Namespace string     `json:"namespace"`
@@ -83,7 +83,7 @@ type FinishedJob struct {
 	Efficiency *Efficiency `json:"efficiency,omitempty" doc:"How busy the GPUs of its pods were; nothing where that is not measured"`
 }
 
-// FinishedJobs are jobs that have finished, the last first.
+// FinishedJobs are finished jobs, the last to finish first.
 type FinishedJobs struct {
 	Items []FinishedJob `json:"items"`
 	More  bool          `json:"more" doc:"There are more than were asked for"`
@@ -165,7 +165,7 @@ func (s *Server) listFinished(ctx context.Context, in *finishedInput) (*finished
 	return out, nil
 }
 
-// askLedger asks the ledger as the caller, in the caller's turn.
+// askLedger queries the ledger with the caller's identity, in a slot of the caller.
 func askLedger[T any](ctx context.Context, s *Server, ask func(context.Context, *ledgerclient.Client) (T, error)) (out T, err error) {
 	if s.options.Ledger.Address == "" {
 		return out, &refusal{status: http.StatusNotFound, code: "NotConfigured",
@@ -196,7 +196,7 @@ func askLedger[T any](ctx context.Context, s *Server, ask func(context.Context, 
 	return out, nil
 }
 
-// ledgerRefusal is what the ledger says, in the codes of this API.
+// ledgerRefusal converts an error of the ledger to the codes of this API.
 func ledgerRefusal(said *ledgerclient.Error) error {
 	codes := map[int]string{
 		http.StatusBadRequest: "BadRequest", http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound", http.StatusTooManyRequests: "TooManyRequests",

@@ -13,18 +13,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
-// limiter bounds how many requests each caller makes, and each address before it is known who calls.
+// limiter limits the request rate of each caller, and of each address before authentication.
 type limiter struct {
 	rate  rate.Limit
 	burst int
-	// buckets holds a *rate.Limiter for each caller and address that was heard of lately.
+	// buckets holds a *rate.Limiter for each recent caller and address.
 	buckets *cache.LRUExpireCache
 }
 
 const (
 	maxBuckets = 16384
 	idleBucket = 10 * time.Minute
-	// addressFactor is how much more an address may send than a caller: many callers may share one.
+	// addressFactor is the limit of an address relative to that of a caller: many callers may share one address.
 	addressFactor = 10
 )
 
@@ -67,10 +67,10 @@ func (l *limiter) take(w http.ResponseWriter, r *http.Request, next http.Handler
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	w.Header().Set("Content-Type", jsonType)
 	w.WriteHeader(failed.status)
-	_ = encodeJSON(w, failed) // the client is gone: nobody could be told
+	_ = encodeJSON(w, failed) // the client is gone
 }
 
-// bucket returns that of a key. Two first requests at the same time may each make one, and one of them is forgotten.
+// bucket returns the rate limiter of a key. Two concurrent first requests may each create one, and one of the two is dropped.
 func (l *limiter) bucket(key string, factor int) *rate.Limiter {
 	if known, ok := l.buckets.Get(key); ok {
 		if bucket, ok := known.(*rate.Limiter); ok {

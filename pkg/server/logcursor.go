@@ -11,35 +11,34 @@ import (
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 )
 
-// logCursor knows how far each source of a stream of output was sent. It is written into the identity of every event,
-// so that a client that comes back, to whichever server, gets what it missed and nothing twice. A time alone would not
-// do: the sources are read side by side, and one may lag behind another.
+// logCursor tracks how far each source of an output stream has been sent. It is encoded in the ID of every event, so that a reconnecting client gets
+// what it missed from any server, without duplicates. A single time would not suffice: sources are read in parallel, and one may lag behind another.
 type logCursor struct {
 	at map[uint32]logMark
-	// heard is the time of the last line of each source, whether or not it was passed on.
+	// heard is the time of the last line of each source, whether or not it was sent.
 	heard map[uint32]int64
-	// skip counts, for sources that are read again, the lines of their mark's time still to be left out.
+	// skip counts, for resumed sources, the lines with the mark's time that remain to be skipped.
 	skip map[uint32]uint16
-	// resumed are the sources that the client has seen before, and how far.
+	// resumed are the marks of the sources that the client has seen before.
 	resumed map[uint32]logMark
 }
 
-// logMark is the last line that was sent of a source: its time, and the number of lines of just that time.
+// logMark is the last line sent of a source: its time, and the number of lines with exactly that time.
 type logMark struct {
 	nanos int64
 	count uint16
 }
 
-// markSize is how a source is written: hash, time, count.
+// markSize is the encoded size of a mark: hash, time, count.
 const (
 	markSize = 4 + 8 + 2
-	// maxMarks bounds what is read of an identity that a client sends.
+	// maxMarks bounds the marks read from a client's ID.
 	maxMarks = 1024
-	// slack lets sources that lagged behind begin earlier than those that were sent the furthest.
+	// slack lets lagging sources resume earlier than those that were sent the furthest.
 	slack = time.Minute
 )
 
-// newLogCursor reads an identity; one that is not ours begins at the beginning.
+// newLogCursor decodes an ID. With an ID that is not ours the stream starts from the beginning.
 func newLogCursor(id string) *logCursor {
 	c := &logCursor{
 		at: map[uint32]logMark{}, heard: map[uint32]int64{}, skip: map[uint32]uint16{}, resumed: map[uint32]logMark{},
@@ -56,7 +55,7 @@ func newLogCursor(id string) *logCursor {
 	return c
 }
 
-// since is the time from which to read again, zero for a stream that begins.
+// since returns the time to resume reading from; zero for a new stream.
 func (c *logCursor) since() time.Time {
 	if len(c.resumed) == 0 {
 		return time.Time{}
@@ -65,8 +64,7 @@ func (c *logCursor) since() time.Time {
 	return time.Unix(0, least.nanos).Add(-slack)
 }
 
-// pass notes a line, and reports whether the client has yet to see it. A line without a time is the rest of the one
-// before it.
+// pass records a line and reports whether the client still has to get it. A line without a time continues the one before it.
 func (c *logCursor) pass(line joblogs.Line) bool {
 	source := sourceHash(line.Source)
 	before := c.resumed[source]
@@ -97,7 +95,7 @@ func sourceHash(source joblogs.Source) uint32 {
 	return hash.Sum32()
 }
 
-// id writes the cursor, sources in a fixed order.
+// id encodes the cursor, with its sources in a fixed order.
 func (c *logCursor) id() string {
 	data := make([]byte, 0, len(c.at)*markSize)
 	for _, source := range slices.Sorted(maps.Keys(c.at)) {

@@ -15,7 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
-// LogSelection says which output of a job to read.
+// LogSelection selects output of a job.
 type LogSelection struct {
 	Tail      int64  `query:"tail" minimum:"0" maximum:"5000" default:"100" doc:"The last lines of each container"`
 	Pod       string `query:"pod" maxLength:"253" doc:"Only this pod"`
@@ -42,11 +42,10 @@ type LogPage struct {
 	Message       string         `json:"message,omitempty" doc:"Why there is no output"`
 }
 
-// maxLogPage bounds what is answered of output that is read at once, in bytes; following has no bound.
+// maxLogPage bounds the output of one answer in bytes. Following has no bound.
 const maxLogPage = 8 << 20
 
-// answered is about what a line takes in an answer, where it is written twice: a control character is written in six
-// bytes, and around the text is where it is from.
+// answered estimates the size of a line in an answer. The line is written twice, a control character takes six bytes, and the source is added.
 func answered(line joblogs.Line) int {
 	size := len(line.Text)
 	for i := range len(line.Text) {
@@ -93,7 +92,7 @@ func (s *Server) getLogs(ctx context.Context, in *logsInput) (*huma.StreamRespon
 	return s.sendLogs(ctx, options, in.Accept)
 }
 
-// sendLogs reads output in the turn of the caller, which lasts until there is room for it among what is being sent.
+// sendLogs reads output in a slot of the caller, and keeps the slot until the answer has room among those being sent.
 func (s *Server) sendLogs(ctx context.Context, options joblogs.Options, accept string) (*huma.StreamResponse, error) {
 	leave, err := take(ctx, s.budgets.reading, 1)
 	if err != nil {
@@ -111,11 +110,11 @@ func (s *Server) sendLogs(ctx context.Context, options joblogs.Options, accept s
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		hctx.SetHeader("Content-Type", kind)
 		hctx.SetStatus(http.StatusOK)
-		_, _ = hctx.BodyWriter().Write(body) // the client is gone: nobody could be told
+		_, _ = hctx.BodyWriter().Write(body) // the client is gone
 	}}, nil
 }
 
-// options are those of the selection, of no job yet.
+// options returns the options of the selection, without a job.
 func (in *LogSelection) options(now time.Time) (joblogs.Options, error) {
 	out := joblogs.Options{
 		Tail: &in.Tail, Pod: in.Pod, Container: in.Container,

@@ -9,14 +9,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
-// Bytes of output a second that are followed by each caller, on all their streams together: a container can print as
-// fast as it is read.
+// Limits of followed output for each caller, in bytes per second over all its streams: a container can print as fast as it is read.
 const (
 	outputRate  = 4 << 20
 	outputBurst = 1 << 20
 )
 
-// sender sends one event to a client, whatever carries it.
+// sender sends one event to a client over any transport.
 type sender func(event, id string, data any) error
 
 // logFollower follows the output of a job for one client.
@@ -28,7 +27,7 @@ type logFollower struct {
 	cursor  *logCursor
 }
 
-// logEnd is the last event of a job that was followed to its end.
+// logEnd is the last event of a stream, after the job has ended.
 type logEnd struct {
 	Status   string `json:"status"`
 	Reason   string `json:"reason,omitempty"`
@@ -36,7 +35,7 @@ type logEnd struct {
 	ExitCode *int32 `json:"exitCode,omitempty" doc:"Of the container that ended last"`
 }
 
-// newLogFollower reads the job once, so that a job that is not there, or may not be read, is a failure and no stream.
+// newLogFollower reads the job once, so that a missing or forbidden job results in an error answer and not in a stream.
 func (s *Server) newLogFollower(ctx context.Context, options joblogs.Options, lastID string) (*logFollower, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -63,13 +62,12 @@ func (s *Server) newLogFollower(ctx context.Context, options joblogs.Options, la
 	return follower, nil
 }
 
-// may asks for the rights to what is followed.
+// may checks the rights to what is followed.
 func (f *logFollower) may(ctx context.Context) error {
 	return mayReadLogs(ctx, f.caller, f.options.Namespace)
 }
 
-// mayReadLogs asks for the rights to the jobs of a namespace and to the output of its pods. The API server asks for them
-// when a log is opened, and never again.
+// mayReadLogs checks the rights to the jobs of a namespace and to the output of its pods. The API server checks them only when a log is opened.
 func mayReadLogs(ctx context.Context, caller *access.Caller, namespace string) error {
 	if err := caller.MayList(ctx, namespace, jobResources...); err != nil {
 		return err
@@ -77,7 +75,7 @@ func mayReadLogs(ctx context.Context, caller *access.Caller, namespace string) e
 	return caller.May(ctx, "get", namespace, logResource)
 }
 
-// run sends what happens until the job has ended, the end included.
+// run sends events until the job has ended, including the end event.
 func (f *logFollower) run(ctx context.Context, send sender) error {
 	job, err := joblogs.StreamOf(ctx, f.caller.Streams, f.jobs, f.options, joblogs.Events{
 		Line: func(line joblogs.Line) error {
@@ -96,7 +94,7 @@ func (f *logFollower) run(ctx context.Context, send sender) error {
 	})
 	var none *joblogs.NoOutputError
 	switch {
-	case errors.As(err, &none): // it ended without a line
+	case errors.As(err, &none): // the job ended without output
 		job = none.Job
 	case err != nil:
 		return err

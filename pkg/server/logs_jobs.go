@@ -9,14 +9,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/joblogs"
 )
 
-// followedEvery is how often somebody who follows output looks at how the job is, while anything in the cluster changes.
+// followedEvery is how often a log follower checks the job while anything in the cluster changes.
 const followedEvery = 250 * time.Millisecond
 
-// mirroredJobs tells whoever follows output how the job is, from memory: watches for each of them would have the API server
-// busy with those who open hundreds. What may be read of it was asked before, and is asked again all the while.
+// mirroredJobs serves the state of jobs to log followers from the cache. A watch per follower would overload the API server when a client opens
+// hundreds of streams. The followers' rights are checked before and during the stream.
 type mirroredJobs struct{ mirror *mirror }
 
-// jobsOf is where to learn about a job: from memory, or from the cluster where that does not know the job yet.
+// jobsOf returns the source of a job's state: the cache, or the cluster where the cache does not have the job yet.
 func (s *Server) jobsOf(query inventory.JobQuery, cluster joblogs.Jobs) joblogs.Jobs {
 	memory := mirroredJobs{s.mirror}
 	if len(memory.jobs(query)) == 0 {
@@ -39,13 +39,13 @@ func (m mirroredJobs) jobs(query inventory.JobQuery) []inventory.Job {
 	return out
 }
 
-// Job is as [inventory.Reader.Job].
+// Job implements [joblogs.Jobs] like [inventory.Reader.Job].
 func (m mirroredJobs) Job(_ context.Context, namespace, name string) (inventory.Job, error) {
 	query := inventory.JobQuery{Namespace: namespace, Name: name}
 	return query.Only(m.jobs(query))
 }
 
-// WatchJobs is as [inventory.Reader.WatchJobs].
+// WatchJobs implements [joblogs.Jobs] like [inventory.Reader.WatchJobs].
 func (m mirroredJobs) WatchJobs(ctx context.Context, query inventory.JobQuery, changed func([]inventory.Job)) error {
 	var told []inventory.Job
 	for first := true; ; first = false {

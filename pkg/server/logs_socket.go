@@ -20,7 +20,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
-// LogMessage is a message of the WebSocket of a job's output. Type and data of a line are as the first gpuctl had them.
+// LogMessage is a WebSocket message of a job's output. Type and Data of a line are as in the first gpuctl.
 type LogMessage struct {
 	Type string      `json:"type" enum:"log,state,trouble,end,error" doc:"What the message is about"`
 	Data any         `json:"data" doc:"Of log the text of the line, of state a JobItem, of error a Failure; of trouble which pod cannot be read, and of end how the job ended"`
@@ -28,7 +28,7 @@ type LogMessage struct {
 	Line *LineOrigin `json:"line,omitempty" doc:"Of log: when and from where the line is"`
 }
 
-// LineOrigin says when and from where a line of output is.
+// LineOrigin is the time and source of an output line.
 type LineOrigin struct {
 	joblogs.Source
 	Time time.Time `json:"time"`
@@ -43,15 +43,15 @@ type logSocketInput struct {
 const (
 	// logProtocol is the WebSocket subprotocol of these messages, for clients that must name one.
 	logProtocol = "logs.g8s.host"
-	// tokenProtocol begins the subprotocol that carries a browser's token.
+	// tokenProtocol is the prefix of the subprotocol that carries a browser's token.
 	tokenProtocol = "base64url.bearer.authorization.k8s.io."
-	// silence is how long a client may answer no ping.
+	// silence is how long a client may leave pings unanswered.
 	silence = 3 * heartbeat
-	// maxFromClient bounds what a client may send at once: there is nothing to say.
+	// maxFromClient bounds a client message. Clients have nothing to send.
 	maxFromClient = 4 << 10
-	// maxReason is what the protocol leaves for why a connection is closed.
+	// maxReason is the protocol's limit for a close reason.
 	maxReason = 123
-	// farewell is how long a client has to agree to the end.
+	// farewell is how long the server waits for the client's close message.
 	farewell = 2 * time.Second
 )
 
@@ -94,16 +94,16 @@ func (s *Server) followLogsOnSocket(ctx context.Context, in *logSocketInput) (*h
 		r, w := humago.Unwrap(hctx)
 		connection, err := s.upgrader().Upgrade(w, r, nil)
 		if err != nil {
-			return // it was answered
+			return // the upgrader has answered
 		}
-		w.Header().Set("Upgrade", "websocket") // for the metrics alone: the answer went past this writer
+		w.Header().Set("Upgrade", "websocket") // only for the metrics: the answer bypassed this writer
 		ctx, cancel := s.supervised(r.Context(), follower.may)
 		defer cancel()
 		s.serveSocket(ctx, &socket{connection: connection}, hctx.Operation().OperationID, follower)
 	}}, nil
 }
 
-// upgrader makes a WebSocket of a request, or answers it with a failure.
+// upgrader returns an upgrader to WebSocket that answers failures in our format.
 func (s *Server) upgrader() *websocket.Upgrader {
 	return &websocket.Upgrader{
 		HandshakeTimeout: eventTimeout,
@@ -125,8 +125,8 @@ func (s *Server) upgrader() *websocket.Upgrader {
 	}
 }
 
-// mayConnect lets in programs, which have no origin, pages of this server and those of the listed origins. Browsers ask
-// nobody before they open a WebSocket, so that without this any page could.
+// mayConnect accepts programs, which send no origin, pages of this server, and pages of the listed origins. Browsers do not check before they open a
+// WebSocket, so without this any page could connect.
 func (s *Server) mayConnect(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" || slices.ContainsFunc(s.options.Origins, func(o string) bool { return strings.TrimSuffix(o, "/") == origin }) {
@@ -136,7 +136,7 @@ func (s *Server) mayConnect(r *http.Request) bool {
 	return err == nil && strings.EqualFold(parsed.Host, r.Host)
 }
 
-// serveSocket follows until the job has ended, and closes with the reason.
+// serveSocket follows the output until the job has ended and closes the socket with the reason.
 func (s *Server) serveSocket(ctx context.Context, k *socket, operation string, follower *logFollower) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -157,7 +157,7 @@ func (s *Server) serveSocket(ctx context.Context, k *socket, operation string, f
 	default:
 		failed := failure(ctx, err)
 		s.log(ctx, failed, operation, err)
-		_ = k.send("error", "", failed) // closing says the same
+		_ = k.send("error", "", failed) // the close message has the same reason
 		k.close(websocket.CloseInternalServerErr, failed.Message, gone)
 	}
 }
@@ -186,8 +186,8 @@ func (k *socket) send(event, id string, data any) error {
 	return nil
 }
 
-// listen reads what a client sends, which is answers to pings and the wish to end; it calls ended when the client is
-// gone, or answers no more, and then closes what it returns.
+// listen reads what the client sends: pongs and the close message. It calls ended when the client is gone or stops answering, and then closes the
+// channel that it returns.
 func (k *socket) listen(ended func()) <-chan struct{} {
 	k.connection.SetReadLimit(maxFromClient)
 	alive := func(string) error { return k.connection.SetReadDeadline(time.Now().Add(silence)) }
@@ -212,14 +212,14 @@ func (k *socket) listen(ended func()) <-chan struct{} {
 	return gone
 }
 
-// keepAlive pings the client until the function it returns is called.
+// keepAlive pings the client until the returned function is called.
 func (k *socket) keepAlive(ctx context.Context) (stop func()) {
 	return repeating(ctx, func() {
 		_ = k.connection.WriteControl(websocket.PingMessage, nil, time.Now().Add(eventTimeout)) // a client that is gone ends ctx
 	})
 }
 
-// close says why the connection ends, and gives the client a moment to agree, so that what was sent arrives.
+// close sends the reason and waits a moment for the client's close message, so that the data sent before arrives.
 func (k *socket) close(code int, reason string, gone <-chan struct{}) {
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 	deadline := time.Now().Add(farewell)
@@ -229,5 +229,5 @@ func (k *socket) close(code int, reason string, gone <-chan struct{}) {
 		case <-time.After(farewell):
 		}
 	}
-	_ = k.connection.Close() // all was said
+	_ = k.connection.Close() // everything has been sent
 }

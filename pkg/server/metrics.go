@@ -41,7 +41,8 @@ func newMetrics() *metrics {
 	return m
 }
 
-// measured counts requests, and begins and ends their spans, by the pattern of their route, never by their path: names would be metrics without end.
+// measured counts requests and traces them with spans. It uses the pattern of the route and never the path: names would create an unbounded number of
+// metrics.
 func (s *Server) measured(next http.Handler, mux *http.ServeMux) http.Handler {
 	spans := newSpans()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +57,7 @@ func (s *Server) measured(next http.Handler, mux *http.ServeMux) http.Handler {
 		defer s.metrics.inFlight.Dec()
 		result := httpsnoop.CaptureMetrics(next, w, r)
 		if result.Code == http.StatusOK && w.Header().Get("Upgrade") != "" {
-			result.Code = http.StatusSwitchingProtocols // that answer went past the writer
+			result.Code = http.StatusSwitchingProtocols // that answer bypassed the writer
 		}
 		noteStatus(span, result.Code)
 		s.metrics.requests.WithLabelValues(methodLabel(r.Method), route, strconv.Itoa(result.Code)).Inc()
@@ -66,7 +67,7 @@ func (s *Server) measured(next http.Handler, mux *http.ServeMux) http.Handler {
 	})
 }
 
-// methodLabel keeps invented methods from becoming metrics.
+// methodLabel maps unknown methods to one label, so that they do not become metrics.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodHead:

@@ -16,11 +16,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/serving"
 )
 
-// What a request carries in its context.
+// Context keys of a request.
 type (
 	requestKey struct{}
 	callerKey  struct{}
-	// reviewKey holds a func(context.Context) error that reviews the request's token once more.
+	// reviewKey holds a func(context.Context) error that reviews the request's token again.
 	reviewKey struct{}
 )
 
@@ -29,7 +29,7 @@ func requestID(ctx context.Context) string {
 	return id
 }
 
-// callerOf returns who made the request. Every route that is not public has one.
+// callerOf returns the caller of the request. Every route that is not public has one.
 func callerOf(ctx context.Context) (*access.Caller, error) {
 	if caller, ok := ctx.Value(callerKey{}).(*access.Caller); ok {
 		return caller, nil
@@ -37,7 +37,7 @@ func callerOf(ctx context.Context) (*access.Caller, error) {
 	return nil, errNoCaller
 }
 
-// build registers the routes and puts around them what every request goes through.
+// build registers the routes and wraps them in the middleware that every request passes.
 func (s *Server) build() (http.Handler, error) {
 	mux := http.NewServeMux()
 	s.api = newAPI(mux, s.options.Version)
@@ -58,14 +58,13 @@ func (s *Server) build() (http.Handler, error) {
 	return s.identified(slashed(handler)), nil
 }
 
-// withKeys reads a body within its bounds, carries it out once for its key, and in the turn of the caller. It gives back
-// whatever of that was taken.
+// withKeys reads the body within its limits, applies the idempotency key, and decodes in a slot of the caller. It frees all slots at the end.
 func (s *Server) withKeys(next http.Handler) http.Handler {
 	keys := newIdempotency(s.options.Now, s.metrics.replayed)
 	return givingBack(s.answering(s.weighed(keys.once(s.inTurn(next)))))
 }
 
-// answering keeps answers within what may wait to be read.
+// answering bounds the answers that wait to be read.
 func (s *Server) answering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := "address " + serving.HostOf(r.RemoteAddr)
@@ -82,7 +81,7 @@ func (s *Server) answering(next http.Handler) http.Handler {
 	})
 }
 
-// identified gives each request an identity, and keeps a panic from ending more than its request.
+// identified gives each request an ID and limits a panic to its request.
 func (s *Server) identified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := rand.Text()
@@ -105,7 +104,7 @@ func (s *Server) identified(next http.Handler) http.Handler {
 	})
 }
 
-// unanswered answers for a handler that has not.
+// unanswered answers for a handler that did not answer.
 func (s *Server) unanswered(w http.ResponseWriter, r *http.Request, begun bool) {
 	if !begun {
 		writeFailure(w, r, &unavailableError{"the connection has ended: nothing was done, send it again on another one"})
@@ -120,14 +119,14 @@ func (s *Server) unanswered(w http.ResponseWriter, r *http.Request, begun bool) 
 // errUnanswered says that a request ended without an answer.
 var errUnanswered = errors.New("no answer")
 
-// answerTimeout bounds every answer that is no stream; a stream moves it with each message.
+// answerTimeout bounds every answer that is not a stream. A stream extends it with each message.
 const answerTimeout = time.Minute
 
-// bounded limits what a request may send, and how long its answer may take.
+// bounded limits the body of a request and the time of its answer.
 func (s *Server) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, s.options.MaxBody)
-		// A writer that knows no deadlines is that of a test.
+		// Only test writers do not support deadlines.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 		next.ServeHTTP(w, r)
 	})
@@ -136,8 +135,7 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 // metricsPattern is the route of the server's own metrics.
 const metricsPattern = "GET /metrics"
 
-// authenticated lets only callers through whom the cluster knows, except to public routes. An unknown route is told
-// from a known one only to them.
+// authenticated admits only callers that the cluster knows, except to public routes. Only they can tell an unknown route from a known one.
 func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
@@ -153,7 +151,7 @@ func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *h
 		review := s.gate.Reviewer(r)
 		identify := s.gate.Identify
 		if pattern == metricsPattern {
-			identify = s.gate.Recognize // Prometheus is nobody's agent, and nothing is done as it
+			identify = s.gate.Recognize // nothing is done as Prometheus, so no impersonation is needed
 		}
 		caller, err := identify(r)
 		switch {
@@ -184,8 +182,8 @@ func (s *Server) authenticated(next http.Handler, public map[string]bool, mux *h
 	})
 }
 
-// impersonation is the header by which a client of Kubernetes asks to act as somebody else, "" for none. One that were
-// ignored would let more be done than who sends it means.
+// impersonation returns the impersonation header of a Kubernetes client, "" for none. Ignoring it would give the request more rights than its sender
+// intends.
 func impersonation(header http.Header) string {
 	for name := range header {
 		if strings.HasPrefix(name, "Impersonate-") {
@@ -195,7 +193,7 @@ func impersonation(header http.Header) string {
 	return ""
 }
 
-// publicPatterns are the routes that need no token, as the document says it.
+// publicPatterns returns the routes that need no token, as the OpenAPI document declares.
 func (s *Server) publicPatterns() map[string]bool {
 	public := map[string]bool{}
 	for _, path := range documentPaths {
@@ -209,7 +207,7 @@ func (s *Server) publicPatterns() map[string]bool {
 	return public
 }
 
-// unknownRoute answers for a path or a method that no route has, in the form of all failures.
+// unknownRoute answers requests that match no route, in our error format.
 func unknownRoute(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	probe := &headerOnly{header: http.Header{}}
 	mux.ServeHTTP(probe, r)
@@ -223,7 +221,7 @@ func unknownRoute(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	writeFailure(w, r, notFoundf("there is no route %s %s: %s/docs lists them", r.Method, r.URL.Path, Root))
 }
 
-// headerOnly takes an answer and drops its body.
+// headerOnly records the header of an answer and drops the body.
 type headerOnly struct {
 	header http.Header
 	status int
@@ -233,7 +231,7 @@ func (h *headerOnly) Header() http.Header         { return h.header }
 func (h *headerOnly) Write(p []byte) (int, error) { return len(p), nil }
 func (h *headerOnly) WriteHeader(status int)      { h.status = status }
 
-// writeFailure answers with an error from outside the routes.
+// writeFailure answers with an error outside of the routes.
 func writeFailure(w http.ResponseWriter, r *http.Request, err error) {
 	failed := failure(r.Context(), err)
 	w.Header().Set("Content-Type", jsonType)
@@ -241,10 +239,10 @@ func writeFailure(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(failed.status)
-	_ = encodeJSON(w, failed) // the client is gone: nobody could be told
+	_ = encodeJSON(w, failed) // the client is gone
 }
 
-// crossOrigin answers browsers: pages of the origins may call, with a token; all others may not.
+// crossOrigin implements CORS: only pages of the listed origins may call, with a token.
 func crossOrigin(next http.Handler, origins []string) http.Handler {
 	allowed := map[string]bool{}
 	for _, origin := range origins {

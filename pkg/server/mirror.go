@@ -16,7 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/usage"
 )
 
-// view is the cluster at one moment, with what lists need beside. What it shows never changes.
+// view is an immutable snapshot of the cluster with derived data for lists.
 type view struct {
 	inventory.State
 	// jobNamespaces are the namespaces that have jobs, sorted.
@@ -27,19 +27,19 @@ type view struct {
 	nodeCards map[string][]usage.GPU
 }
 
-// mirror holds the newest view. Reading it costs nothing; a view is replaced whole.
+// mirror caches the newest view. Reading is cheap; each update replaces the whole view.
 type mirror struct {
 	current atomic.Pointer[view]
 	jobs    *feed.Feed
 
 	mu sync.Mutex
-	// renewed is closed when there is a newer view.
+	// renewed is closed when a newer view arrives.
 	renewed chan struct{}
 }
 
 func newMirror() *mirror { return &mirror{jobs: feed.New(), renewed: make(chan struct{})} }
 
-// put replaces the view and wakes who waits for it.
+// put replaces the view and wakes the waiters.
 func (m *mirror) put(state inventory.State, now time.Time) {
 	namespaces := map[string]bool{}
 	for i := range state.Jobs {
@@ -55,7 +55,7 @@ func (m *mirror) put(state inventory.State, now time.Time) {
 	m.renewed = make(chan struct{})
 }
 
-// view returns the newest view, or an error as long as there is none.
+// view returns the newest view, or an error before the first one.
 func (m *mirror) view() (*view, error) {
 	if v := m.current.Load(); v != nil {
 		return v, nil
@@ -69,11 +69,11 @@ func (m *mirror) next() <-chan struct{} {
 	return m.renewed
 }
 
-// showWait is how long a write waits for lists to show it.
+// showWait is how long a write waits until lists show it.
 const showWait = 2 * time.Second
 
-// await returns when a view fulfils what is asked, or after [showWait]: who writes and then lists shall see the write,
-// but a write is not undone because the watches are late.
+// await waits until the condition holds for a view, for at most [showWait]. A caller that lists after a write should see the write, but late watches
+// must not fail it.
 func (m *mirror) await(ctx context.Context, shows func(*view) bool) {
 	ctx, cancel := context.WithTimeout(ctx, showWait)
 	defer cancel()
@@ -90,7 +90,7 @@ func (m *mirror) await(ctx context.Context, shows func(*view) bool) {
 	}
 }
 
-// hasJob reports whether the view shows exactly this object as a job.
+// hasJob reports whether the view has exactly this object as a job.
 func (v *view) hasJob(top metav1.Object) bool {
 	return slices.ContainsFunc(v.Jobs, func(job inventory.Job) bool { return job.Object.UID == top.GetUID() })
 }
@@ -102,7 +102,7 @@ func (v *view) hasJobNamed(ref submit.Ref) bool {
 	})
 }
 
-// runs reports whether the view shows the object as a job that is not on its way out.
+// runs reports whether the view has the object as a job that is not terminating.
 func (v *view) runs(top metav1.Object) bool {
 	return slices.ContainsFunc(v.Jobs, func(job inventory.Job) bool {
 		return job.Object.UID == top.GetUID() && job.Status != inventory.StatusTerminating

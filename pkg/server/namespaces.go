@@ -55,7 +55,7 @@ type deleteNamespaceInput struct {
 	Force bool `query:"force" doc:"Accepted for old clients"`
 }
 
-// NamespaceDeleted tells of a namespace that is being deleted.
+// NamespaceDeleted describes a namespace that is being deleted.
 type NamespaceDeleted struct {
 	Name    string `json:"name"`
 	Status  string `json:"status" enum:"deleted"`
@@ -76,7 +76,7 @@ func (s *Server) namespaceRoutes() {
 		fails:   []int{http.StatusNotFound, http.StatusConflict}}, s.deleteNamespace)
 }
 
-// namespaceNames are all there are, sorted.
+// namespaceNames returns all namespaces, sorted.
 func (v *view) namespaceNames() []string {
 	out := make([]string, len(v.Namespaces))
 	for i := range v.Namespaces {
@@ -106,7 +106,7 @@ func (s *Server) listNamespaces(ctx context.Context, in *namespaceListInput) (*n
 	return &namespaceListOutput{Body: NamespaceList(list)}, err
 }
 
-// namespaceScope is which namespaces the caller may know of.
+// namespaceScope returns the namespaces that the caller may know about.
 func (s *Server) namespaceScope(ctx context.Context, v *view) (access.Scope, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func namespaceItem(n *inventory.Namespace, now time.Time) NamespaceItem {
 	}
 }
 
-// getNamespace reads as the caller: whoever may not get a namespace gets the API server's refusal.
+// getNamespace reads as the caller, so a caller without the right gets the API server's error.
 func (s *Server) getNamespace(ctx context.Context, in *NamespaceRef) (*namespaceOutput, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ type NodeItem struct {
 	States []nodestate.State `json:"states,omitempty" doc:"What gpu-controller makes of the node, by code and parameters"`
 }
 
-// NodeDetail is all about a node.
+// NodeDetail is the full description of a node.
 type NodeDetail struct {
 	NodeName     string          `json:"nodeName"`
 	Status       string          `json:"status" enum:"active,cordoned,not_ready,suspect,not_admitted,out_of_service,leaving,joining"`
@@ -52,7 +52,7 @@ type NodeDetail struct {
 	States []nodestate.State `json:"states,omitempty" doc:"What gpu-controller makes of the node, by code and parameters"`
 }
 
-// NodeResources are what a node has and what pods asked of it.
+// NodeResources are the resources of a node and the requests of its pods.
 type NodeResources struct {
 	CPUTotal    string                   `json:"cpuTotal"`
 	CPUUsed     string                   `json:"cpuUsed" doc:"What pods asked, which is what schedulers count"`
@@ -191,7 +191,7 @@ func (s *Server) getNode(ctx context.Context, in *NodeRef) (*nodeOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	node, _ := view.Node(in.Node) // it is there, as its object is
+	node, _ := view.Node(in.Node) // present, because its object is
 	return &nodeOutput{ETagged: ETagged{etag(object)}, Body: NodeDetail{
 		NodeName: node.Name, Status: nodeStatus(&node), Labels: sortedLabels(object.Labels), BoundPools: []string{node.Pool},
 		GPUType: node.GPUType, GPUMemory: node.MemoryPerGPU, Interconnect: node.Interconnect, Rack: node.Rack, Pods: node.Pods,
@@ -205,7 +205,7 @@ func (s *Server) getNode(ctx context.Context, in *NodeRef) (*nodeOutput, error) 
 	}}, nil
 }
 
-// node returns a node of the memory, to a caller who may list nodes.
+// node returns a cached node to a caller that may list nodes.
 func (s *Server) node(ctx context.Context, name string) (*view, *corev1.Node, error) {
 	view, err := s.fleet(ctx)
 	if err != nil {

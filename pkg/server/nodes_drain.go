@@ -18,7 +18,7 @@ type drainInput struct {
 	}
 }
 
-// Drained is how far a drain is.
+// Drained is the progress of a drain.
 type Drained struct {
 	Node    string       `json:"node"`
 	Status  string       `json:"status" enum:"drained,draining,valid" doc:"draining: pods have been told to leave, or wait for a budget; ask again to go on"`
@@ -39,7 +39,7 @@ type recoverInput struct {
 	}
 }
 
-// RecoveredNode is what became of a node that was given back.
+// RecoveredNode is the result of returning a node to service.
 type RecoveredNode struct {
 	drain.Recovered
 	Message string `json:"message"`
@@ -121,7 +121,7 @@ func (s *Server) recoverNode(ctx context.Context, in *recoverInput) (*recoverOut
 	return out, nil
 }
 
-// drainerOf acts as the caller, who must be able to patch the node, even where there turns out to be nothing to change.
+// drainerOf returns a drainer that acts as the caller. The caller must be able to patch the node, even if nothing has to change.
 func drainerOf(ctx context.Context, node string, force bool) (*drain.Drainer, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func drainerOf(ctx context.Context, node string, force bool) (*drain.Drainer, er
 	return &drain.Drainer{Client: caller.Kubernetes, Force: force, Report: func(phrase.Text) {}}, nil
 }
 
-// drainConflict is the code of what keeps a node from being drained or given back, "" for any other error.
+// drainConflict returns the code of an error that prevents draining or recovering a node, "" for other errors.
 func drainConflict(err error) string {
 	switch {
 	case errors.As(err, new(*drain.HeldError)):

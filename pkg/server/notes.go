@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// auditNotes gathers what a write was about, for its line in the log: the path alone does not say it of a POST.
+// auditNotes collects the objects of a write for its audit line. The path alone does not show them for a POST.
 type auditNotes struct {
 	mu      sync.Mutex
 	objects []string

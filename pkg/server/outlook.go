@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// pastFor is how long what the ledger says of the past is good for, and pastAgain after how long it is asked again that did not
-	// answer within pastPatience.
+	// pastFor is how long the ledger's history is cached. pastRunsRetry is the retry interval after a query that took longer than pastRunsTimeout.
 	pastFor, pastAgain = 10 * time.Minute, time.Minute
 	pastPatience       = 5 * time.Second
-	// outlookFor is how long an outlook is told: to make one may take a second of a core, whoever asks how often.
+	// outlookFor is how long estimates are cached. Computing them may take a second of a core, so frequent queries must not repeat it.
 	outlookFor = 30 * time.Second
 )
 
-// outlookOfQueue is when jobs start, by what the ledger says of the past. It is asked with the identity of the server, which reads the pods
-// of all namespaces: everybody who waits is told when, and of nobody else how long they run.
+// outlookOfQueue estimates when queued jobs start, from the ledger's history. It queries the ledger with the server's identity, which may read the
+// pods of all namespaces: every waiting user gets the estimates, and no user learns how long another user's jobs run.
 type outlookOfQueue struct {
-	// runs asks the ledger, nil for none.
+	// runs queries the ledger; nil without a ledger.
 	runs func(context.Context, ledgerclient.Query) ([]ledger.Run, bool, error)
 	log  *slog.Logger
 	now  func() time.Time
 
-	// past and pastUntil belong to whoever makes an outlook.
+	// past and pastUntil belong to the goroutine that makes the estimates.
 	past      *survival.History
 	pastUntil time.Time
 
@@ -42,8 +41,8 @@ type outlookOfQueue struct {
 	untilAgain time.Time
 }
 
-// of returns an outlook that is not much older than a queue. One alone is made at a time: whoever finds none that is young enough waits for
-// it, as long as it likes, and the others have the one before, or none yet.
+// of returns recent estimates for a queue. Only one computation runs at a time. The caller that starts it waits for it until its own context ends;
+// other callers get the previous estimates, or none yet.
 func (o *outlookOfQueue) of(ctx context.Context, line *queue.Queue, objects *snapshot.Snapshot, now time.Time) queue.Outlook {
 	if o.runs == nil {
 		return nil
@@ -55,7 +54,7 @@ func (o *outlookOfQueue) of(ctx context.Context, line *queue.Queue, objects *sna
 	}
 	o.making = true
 	done, own := make(chan struct{}), *line
-	own.Entries = slices.Clone(line.Entries) // the caller writes to its own
+	own.Entries = slices.Clone(line.Entries) // the caller modifies its own entries
 	go func() {
 		defer close(done)
 		o.make(context.WithoutCancel(ctx), &own, objects, now)
@@ -69,12 +68,12 @@ func (o *outlookOfQueue) of(ctx context.Context, line *queue.Queue, objects *sna
 	return o.told
 }
 
-// make replaces the outlook. The next one is made some time after it is there, however long it took. If one cannot be made, a log says so,
-// and the queue goes on without.
+// make computes new estimates. The next computation starts a fixed time after this one ends, however long it took. After a failure it logs the error,
+// and the queue has no estimates.
 func (o *outlookOfQueue) make(ctx context.Context, line *queue.Queue, objects *snapshot.Snapshot, now time.Time) {
 	var told queue.Outlook
 	defer func() {
-		if trouble := recover(); trouble != nil { // nobody above would
+		if trouble := recover(); trouble != nil { // no caller recovers
 			o.log.ErrorContext(ctx, "When jobs start cannot be told", "error", trouble, "stack", string(debug.Stack()))
 		}
 		o.mu.Lock()
@@ -87,7 +86,7 @@ func (o *outlookOfQueue) make(ctx context.Context, line *queue.Queue, objects *s
 	told = line.Outlook(objects, o.past, now)
 }
 
-// read asks the ledger. While it does not answer, what it has said before counts.
+// read queries the ledger. While the ledger does not answer, the previous history remains in use.
 func (o *outlookOfQueue) read(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, pastPatience)
 	defer cancel()

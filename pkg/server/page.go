@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Paging is the part of a list that is asked for, in one of two ways: pages of a number, or limit and continue. The
-// second does not miss or repeat an item when others come and go in between.
+// Paging selects a part of a list by page number, or by limit and continue. The latter neither skips nor repeats items when others come and go in
+// between.
 type Paging struct {
 	Page     int    `query:"page" minimum:"1" default:"1" doc:"The page, from 1"`
 	PageSize int    `query:"pageSize" minimum:"1" maximum:"100" default:"20" doc:"Items on a page"`
@@ -14,14 +14,14 @@ type Paging struct {
 	Continue string `query:"continue" doc:"The continue of the answer before, to go on after it"`
 }
 
-// Page is the part of a list that is given back.
+// Page is a part of a list.
 type Page[T any] struct {
 	Total    int    `json:"total" doc:"How many items match, on all pages"`
 	Items    []T    `json:"items"`
 	Continue string `json:"continue,omitempty" doc:"Send it back to get the items that follow; absent on the last page"`
 }
 
-// cut takes the part that is asked for of a list that is sorted by key.
+// cut returns the selected part of a list that is sorted by key.
 func cut[S, T any](p Paging, list []S, key func(S) string, show func(S) T) (Page[T], error) {
 	out := Page[T]{Total: len(list), Items: []T{}}
 	var rest []S
@@ -47,7 +47,7 @@ func cut[S, T any](p Paging, list []S, key func(S) string, show func(S) T) (Page
 	return out, nil
 }
 
-// after returns the index of the first item behind the one that a continue names, which may be gone by now.
+// after returns the index of the first item after the one that a continue token names, which may be gone.
 func after[S any](token string, list []S, key func(S) string) (int, error) {
 	if token == "" {
 		return 0, nil

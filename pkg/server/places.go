@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// places are what a request has taken of what all callers share, until it gives them back or ends.
+// places are the slots that a request holds until it frees them or ends.
 type places struct {
 	mu     sync.Mutex
 	leaves []func()
@@ -14,8 +14,8 @@ type places struct {
 
 type placesKey struct{}
 
-// givingBack gives back what a request has taken when it ends, however it does: a handler that panics has no time to, nor
-// has an answer that is never begun. One place that stays taken would be missed until the server starts again.
+// givingBack frees all slots of a request when it ends. A handler that panics, or an answer that never starts, cannot free them. A leaked slot would
+// be lost until the server restarts.
 func givingBack(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		taken := &places{}
@@ -24,7 +24,7 @@ func givingBack(next http.Handler) http.Handler {
 	})
 }
 
-// untilTheEnd has what gives a place back called when the request of ctx ends, at the latest. It must bear to be called twice.
+// untilTheEnd registers a function that frees a slot when the request of ctx ends, at the latest. It must be safe to call twice.
 func untilTheEnd(ctx context.Context, leave func()) {
 	if taken, ok := ctx.Value(placesKey{}).(*places); ok {
 		taken.mu.Lock()

@@ -22,13 +22,13 @@ type PoolItem struct {
 	ReadyNodes  int                `json:"readyNodes"`
 	CPU         inventory.Capacity `json:"cpu" doc:"Cores of its nodes, and how many of them pods ask for"`
 	Memory      inventory.Capacity `json:"memory" doc:"Memory of its nodes, and how much of it pods ask for"`
-	// MIG are the slices of its nodes; none where no card is in MIG mode.
+	// MIG lists the slices of its nodes; empty if no GPU is in MIG mode.
 	MIG []inventory.ProfileCount `json:"mig,omitempty" doc:"MIG slices, by profile"`
 	// Declared is nil for a pool without a GPUPool.
 	Declared *DeclaredPool `json:"gpuPool,omitempty" doc:"What the GPUPool of that name says, where there is one"`
 }
 
-// PoolDetail is a pool with its nodes. Its keys are those of a [PoolItem].
+// PoolDetail is a pool with its nodes. It has the keys of [PoolItem].
 type PoolDetail struct {
 	Name        string                   `json:"name"`
 	Description string                   `json:"description"`
@@ -79,7 +79,7 @@ func (s *Server) poolRoutes() {
 	s.poolWriteRoutes()
 }
 
-// fleet returns the memory to a caller who may list nodes.
+// fleet returns the cached view to a caller that may list nodes.
 func (s *Server) fleet(ctx context.Context) (*view, error) {
 	view, err := s.mirror.view()
 	if err != nil {

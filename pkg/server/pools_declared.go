@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// DeclaredPool is what the GPUPool of a pool says.
+// DeclaredPool is the content of a pool's GPUPool.
 type DeclaredPool struct {
 	Constraints        PoolConstraints `json:"constraints" doc:"What each node must be like"`
 	Access             *PoolAccess     `json:"access,omitempty" doc:"Who may use the pool; left out, everybody"`
@@ -33,7 +33,7 @@ type DeclaredPool struct {
 	StatusWritten      bool            `json:"statusWritten" doc:"Whether gpu-controller has ever written the status"`
 }
 
-// PoolConstraints are what the nodes of a pool must be like, and what the pool must have.
+// PoolConstraints are the requirements for the nodes of a pool and for the pool.
 type PoolConstraints struct {
 	GPUTypes        []string `json:"gpuTypes,omitempty" maxItems:"32"`
 	MinGPUs         *int32   `json:"minGpus,omitempty" minimum:"0" maximum:"1024" doc:"Of each node"`
@@ -46,19 +46,19 @@ type PoolConstraints struct {
 	MinZones        *int32   `json:"minZones,omitempty" minimum:"0" maximum:"64"`
 }
 
-// PoolAccess says who may use a pool: the policies of the cluster hold pods to it.
+// PoolAccess says which pods may use a pool. Policies of the cluster enforce it.
 type PoolAccess struct {
 	Namespaces []string `json:"namespaces,omitempty" maxItems:"256" doc:"Whose pods may use the pool; none is all"`
 	Priorities []string `json:"priorities,omitempty" maxItems:"3" doc:"Those that pods of the pool may have, high, medium or low; none is any" example:"[\"high\"]"`
 }
 
-// FreeSet is how many sets of so many GPUs are free, each on one node.
+// FreeSet counts the free sets of a number of GPUs, each on one node.
 type FreeSet struct {
 	Size  int32 `json:"size"`
 	Count int64 `json:"count"`
 }
 
-// PoolAdvice is how many more nodes would start what waits.
+// PoolAdvice says how many more nodes would start the waiting jobs.
 type PoolAdvice struct {
 	Text     string             `json:"text"`
 	Template string             `json:"template,omitempty" doc:"The node that the new ones would be like"`
@@ -81,7 +81,7 @@ type PoolCondition struct {
 	Since   time.Time `json:"since"`
 }
 
-// declaredPool is what a GPUPool says, nil where there is none.
+// declaredPool converts a GPUPool to its API form; nil if there is none.
 func declaredPool(d *inventory.Declared) *DeclaredPool {
 	if d == nil {
 		return nil
@@ -127,7 +127,7 @@ func poolConstraints(c names.PoolConstraints) PoolConstraints {
 	}
 }
 
-// parse is what a request asks of the nodes of a pool.
+// parse converts the constraints of a request.
 func (c *PoolConstraints) parse() (names.PoolConstraints, error) {
 	out := names.PoolConstraints{
 		GPUTypes: c.GPUTypes, Regions: c.Regions, Zones: c.Zones, MinHealthyNodes: c.MinHealthyNodes, MinZones: c.MinZones,
@@ -151,7 +151,7 @@ func (c *PoolConstraints) parse() (names.PoolConstraints, error) {
 	return out, nil
 }
 
-// parse is who may use a pool by a request.
+// parse converts the access rules of a request.
 func (a *PoolAccess) parse() (names.PoolAccess, error) {
 	out := names.PoolAccess{Namespaces: slices.Compact(slices.Sorted(slices.Values(a.Namespaces)))}
 	for _, namespace := range out.Namespaces {

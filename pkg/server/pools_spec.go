@@ -13,22 +13,22 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// PoolSpec is what a pool shall be.
+// PoolSpec is the wanted state of a pool.
 type PoolSpec struct {
 	Description string   `json:"description,omitempty" maxLength:"1024"`
 	Nodes       []string `json:"nodes,omitempty" maxItems:"5000" doc:"A pool is its nodes: without any it does not exist"`
 	GPUType     []string `json:"gpuType,omitempty" maxItems:"5000" doc:"The type of the nodes' GPUs: one for all nodes, or one for each in their order"`
-	// Constraints are nil where nothing is said of them.
+	// Constraints are nil if the request does not set them.
 	Constraints *PoolConstraints `json:"constraints,omitempty" doc:"What each node must be like, written to the GPUPool of that name; left out, they stay as they are"`
 	Access      *PoolAccess      `json:"access,omitempty" doc:"Who may use the pool, written to the GPUPool of that name; left out, it stays as it is, and {} is everybody"`
-	// YAMLContent is the pool as gpuctl's YAML has it, instead of all of the above.
+	// YAMLContent is the pool as a gpuctl document, instead of all fields above.
 	YAMLContent string `json:"yamlContent,omitempty" doc:"A document of the kind pool, as gpuctl reads it, instead of all of the above. The document itself may be the body, as application/yaml"`
 	Force       bool   `json:"force,omitempty" doc:"Take nodes out of the pools that they are in"`
 	Overwrite   bool   `json:"overwrite,omitempty" doc:"Create a pool whose nodes have other GPU types, and change them; without it that is 409 LabelConflict. PUT always changes them"`
 	DryRun      bool   `json:"dryRun,omitempty" doc:"Let the API server check everything, and change nothing"`
 }
 
-// pool checks what a pool shall be.
+// pool validates the wanted state of a pool.
 func (spec *PoolSpec) pool(name string) (*workload.Pool, error) {
 	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
 		return nil, invalidf("%q is no name of a pool: %s", name, strings.Join(problems, "; "))
@@ -62,7 +62,7 @@ func (spec *PoolSpec) pool(name string) (*workload.Pool, error) {
 	return out, spec.declared(out)
 }
 
-// declared notes what the GPUPool of a pool shall say, as far as the request says it.
+// declared adds the GPUPool fields that the request sets.
 func (spec *PoolSpec) declared(out *workload.Pool) (err error) {
 	if spec.Constraints != nil {
 		if out.Constraints, err = spec.Constraints.parse(); err != nil {
@@ -75,11 +75,11 @@ func (spec *PoolSpec) declared(out *workload.Pool) (err error) {
 	return err
 }
 
-// keep fills in what a request leaves out of a GPUPool that it changes: who may use it stays when its constraints change, and what
-// its jobs get always does.
+// keep fills in the GPUPool fields that a request omits: the access rules stay when the constraints change, and vice versa, and the defaults for jobs
+// always stay.
 func (spec *PoolSpec) keep(ctx context.Context, wanted *workload.Pool) error {
 	if spec.Constraints == nil && spec.Access == nil {
-		return nil // nothing is said of it, or a document says all
+		return nil // the request does not set it, or a document sets everything
 	}
 	writer, err := writerOf(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func keepDefaults(wanted *workload.Pool, live names.PoolDefaults) {
 	}
 }
 
-// options are those of writing a pool, with its GPUPool.
+// options returns the options for writing a pool with its GPUPool.
 func (spec *PoolSpec) options(wanted *workload.Pool) submit.PoolOptions {
 	return submit.PoolOptions{
 		Force: spec.Force, Overwrite: spec.Overwrite, DryRun: spec.DryRun, Declare: wanted, TakeOver: spec.Force,

@@ -32,13 +32,13 @@ type deletePoolInput struct {
 	Force bool `query:"force" doc:"Delete it although jobs use it: those that wait will wait forever"`
 }
 
-// PoolChanged tells what became of a pool.
+// PoolChanged is the result of a change of a pool.
 type PoolChanged struct {
 	Name    string `json:"name"`
 	Status  string `json:"status" enum:"created,updated,unchanged,deleted,valid"`
 	Message string `json:"message"`
 	Changed int    `json:"changed" doc:"Nodes that were changed"`
-	// Retyped are the nodes whose GPU type changed, by which jobs find them.
+	// Retyped are the nodes whose GPU type changed. Jobs find nodes by this type.
 	Retyped []RetypedNode `json:"retyped,omitempty" doc:"Nodes that had another GPU type than the pool gives them"`
 }
 
@@ -188,7 +188,7 @@ func (s *Server) deletePool(ctx context.Context, in *deletePoolInput) (*poolChan
 	}}, nil
 }
 
-// retyped are the nodes that a plan gives another GPU type.
+// retyped returns the nodes whose GPU type a plan changes.
 func retyped(plan *pool.Plan) []RetypedNode {
 	var out []RetypedNode
 	for _, taken := range plan.Taken {
@@ -197,7 +197,7 @@ func retyped(plan *pool.Plan) []RetypedNode {
 	return out
 }
 
-// jobsUsing are the jobs of a pool that have not ended.
+// jobsUsing returns the jobs of a pool that have not ended.
 func (v *view) jobsUsing(name string) []string {
 	var out []string
 	for i := range v.Jobs {
@@ -237,7 +237,7 @@ func (s *Server) leavePool(ctx context.Context, in *leaveInput) (*memberOutput, 
 	return out, nil
 }
 
-// changePool carries a plan out as the caller, and returns it when lists show its nodes.
+// changePool applies a plan as the caller and returns when lists show its nodes.
 func (s *Server) changePool(ctx context.Context, node string, plan nodePlan, opts submit.PoolOptions) (pool.Plan, error) {
 	planned, err := changeNodes(ctx, node, plan, opts)
 	if err != nil || opts.DryRun {
@@ -253,7 +253,7 @@ func (s *Server) changePool(ctx context.Context, node string, plan nodePlan, opt
 	return planned, nil
 }
 
-// awaitGone returns when lists show a pool no more.
+// awaitGone waits until lists no longer show a pool.
 func (s *Server) awaitGone(ctx context.Context, name string) {
 	s.mirror.await(ctx, func(v *view) bool {
 		_, there := v.Pool(name)
@@ -261,7 +261,7 @@ func (s *Server) awaitGone(ctx context.Context, name string) {
 	})
 }
 
-// awaitDeclared returns when lists show a GPUPool that was written as it is now.
+// awaitDeclared waits until lists show the GPUPool as it was written.
 func (s *Server) awaitDeclared(ctx context.Context, name string) {
 	writer, err := writerOf(ctx)
 	if err != nil {
@@ -277,8 +277,8 @@ func (s *Server) awaitDeclared(ctx context.Context, name string) {
 	})
 }
 
-// changeNodes carries a plan out as the caller, who must be able to patch the one node of a name, or all nodes without
-// it, even where there turns out to be nothing to change. A plan that is refused changes nothing.
+// changeNodes applies a plan as the caller. The caller must be able to patch the named node, or all nodes without a name, even if nothing has to
+// change. A rejected plan changes nothing.
 func changeNodes(ctx context.Context, node string, plan nodePlan, opts submit.PoolOptions) (pool.Plan, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -305,7 +305,7 @@ func changeNodes(ctx context.Context, node string, plan nodePlan, opts submit.Po
 	return planned, err
 }
 
-// shows reports whether the view shows the nodes of a plan as it makes them.
+// shows reports whether the view has the nodes as a plan makes them.
 func (v *view) shows(plan pool.Plan) bool {
 	nodes := make(map[string]*corev1.Node, len(v.Objects.Nodes))
 	for i := range v.Objects.Nodes {
@@ -317,7 +317,7 @@ func (v *view) shows(plan pool.Plan) bool {
 	})
 }
 
-// areAfter reports whether labels or annotations are as changes make them.
+// areAfter reports whether labels or annotations match the result of the changes.
 func areAfter(changes map[string]pool.Change, current map[string]string) bool {
 	for key, change := range changes {
 		value, has := current[key]

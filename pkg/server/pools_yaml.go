@@ -6,8 +6,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// wantedPool is what a pool shall be, as the fields of a request have it, or as the document that it brings. The name is
-// that of the fields, or of the path.
+// wantedPool returns the wanted state of a pool from the fields of a request or from its document. The name comes from the fields or the path.
 func (s *Server) wantedPool(ctx context.Context, spec *PoolSpec, name string) (*workload.Pool, error) {
 	if spec.YAMLContent == "" {
 		if len(spec.Nodes) == 0 {

@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// Preset is what an administrator has prepared for the resources of jobs.
+// Preset is a set of job resources prepared by an administrator.
 type Preset struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description,omitempty"`
@@ -23,7 +23,7 @@ type Preset struct {
 	GPUType     []string `json:"gpuType,omitempty" doc:"The types that it takes, the preferred first; absent for any"`
 	CPU         string   `json:"cpu,omitempty"`
 	Memory      string   `json:"memory,omitempty"`
-	// MIG is nil where it asks for no slices.
+	// MIG is nil if the preset has no slices.
 	MIG     []inventory.AskedProfile `json:"mig,omitempty" doc:"MIG slices"`
 	Problem string                   `json:"problem,omitempty" doc:"Why it cannot be used"`
 }
@@ -79,13 +79,13 @@ func presetTexts(ctx context.Context) (map[string]string, error) {
 	return inventory.NewReader(caller.Kubernetes).Presets(ctx)
 }
 
-// liveFunc reads the document of the job that is there, the zero document for none.
+// liveFunc reads the document of the existing job, the zero document for none.
 type liveFunc func(ctx context.Context, doc document) (document, error)
 
-// noneThere is that of jobs to be created.
+// noneThere is the liveFunc of jobs to be created.
 func noneThere(context.Context, document) (document, error) { return document{}, nil }
 
-// liveIn is that of jobs to be applied, those that name no namespace in this one.
+// liveIn returns the liveFunc of jobs to be applied. Jobs without a namespace are in the given one.
 func liveIn(namespace string) liveFunc {
 	return func(ctx context.Context, doc document) (document, error) {
 		writer, err := writerOf(ctx)
@@ -97,8 +97,7 @@ func liveIn(namespace string) liveFunc {
 	}
 }
 
-// filling fills in the jobs of a request. What it needs of the cluster beside the jobs that are there it reads as the caller, once for all
-// of them.
+// filling fills in the jobs of a request. It reads presets and pool defaults as the caller, once for all jobs.
 type filling struct {
 	server *Server
 	live   liveFunc
@@ -114,7 +113,7 @@ func (s *Server) filling(ctx context.Context, live liveFunc) *filling {
 	}
 }
 
-// poolShares reads what pools give to their jobs as the caller.
+// poolShares reads the GPU share defaults of pools as the caller.
 func poolShares(ctx context.Context) (map[string]string, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -127,8 +126,8 @@ func poolShares(ctx context.Context) (map[string]string, error) {
 	return jobplan.PoolShares(read.GPUPools, nil), nil
 }
 
-// fill fills in the preset of a job, and what its pool gives it or has given to the one that is there, in the turn of the caller. The
-// notes say what that is.
+// fill fills in the preset of a job, and the GPU share: the pool's default, or the share that the existing job has. It parses in a slot of the
+// caller. The notes describe the share.
 func (f *filling) fill(ctx context.Context, doc document) (filled document, notes []string, err error) {
 	doc, err = f.fillPreset(ctx, doc)
 	if err != nil || !jobplan.TakesShare(doc) {

@@ -11,9 +11,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// onlyKnownQuery refuses a query that a route does not know, or that cannot be read: a misspelt dryRun would change
-// what it should only check, a misspelt namespace list those of everybody. Public routes, which answer everyone the
-// same, take any.
+// onlyKnownQuery rejects a query that cannot be parsed or has unknown parameters: with a misspelled dryRun a request would make the change, and with
+// a misspelled namespace it would list all namespaces. Public routes answer every caller alike and accept any query.
 func onlyKnownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		op, address := ctx.Operation(), ctx.URL()

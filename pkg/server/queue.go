@@ -24,7 +24,7 @@ type poolQueueInput struct {
 	Namespace string `query:"namespace" maxLength:"63" pattern:"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"`
 }
 
-// QueueList is a page of the jobs that wait.
+// QueueList is a page of waiting jobs.
 type QueueList Page[queue.Entry]
 
 type queueOutput struct{ Body QueueList }
@@ -77,7 +77,7 @@ func (s *Server) listQueue(ctx context.Context, in *queueInput) (*queueOutput, e
 	return &queueOutput{Body: QueueList(list)}, err
 }
 
-// line plays the line forward in the turn of the caller: with thousands of jobs that takes a core for a while.
+// line builds the queue in a slot of the caller: with thousands of jobs this takes a core for a while.
 func (s *Server) line(ctx context.Context, objects *snapshot.Snapshot, jobs []inventory.Job, leader *snapshot.Leader, now time.Time) (queue.Queue, error) {
 	leave, err := take(ctx, s.budgets.thinking, 1)
 	if err != nil {
@@ -87,8 +87,7 @@ func (s *Server) line(ctx context.Context, objects *snapshot.Snapshot, jobs []in
 	return queue.Build(objects, jobs, leader, now), nil
 }
 
-// queueKey orders entries as the queue does: by pool, and in it by position, written with as many digits each. Those that
-// are in no line come last.
+// queueKey orders entries as the queue does: by pool, then by zero-padded position. Entries without a position come last.
 func queueKey(entry queue.Entry) string {
 	if entry.Position == 0 {
 		return strings.Join([]string{entry.Pool, "last", fmt.Sprintf("%020d", entry.Since.UnixNano()), entry.Namespace, entry.Name, entry.Kind}, "\x00")

@@ -22,10 +22,10 @@ type QuotaItem struct {
 	Status    string            `json:"status" enum:"Active"`
 }
 
-// QuotaList is a page of quotas, or the one of a namespace that was asked for, with its keys beside.
+// QuotaList is a page of quotas. If a namespace was given, the keys of its quota are also at the top.
 type QuotaList struct {
 	Page[QuotaItem]
-	// A client of the first gpuctl reads the quota of a namespace from the top.
+	// Clients of the first gpuctl read the quota of a namespace from the top level.
 	Name      string            `json:"name,omitempty"`
 	Namespace string            `json:"namespace,omitempty"`
 	Hard      map[string]string `json:"hard,omitempty"`
@@ -114,7 +114,7 @@ func (s *Server) getQuota(ctx context.Context, in *QuotaRef) (*quotaOutput, erro
 	return &quotaOutput{ETagged: ETagged{etag(object)}, Body: quotaItem(&quota)}, nil
 }
 
-// quotaOf reads, as the caller, the quota of a namespace.
+// quotaOf reads the quota of a namespace as the caller.
 func quotaOf(ctx context.Context, namespace string) (*corev1.ResourceQuota, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {

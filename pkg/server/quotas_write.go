@@ -25,14 +25,14 @@ type applyQuotaInput struct {
 	Body YAMLBody
 }
 
-// QuotaCreated tells of a quota and what it is in each namespace.
+// QuotaCreated describes a quota and its part in each namespace.
 type QuotaCreated struct {
 	Message string           `json:"message"`
 	Name    string           `json:"name"`
 	Created []QuotaNamespace `json:"created"`
 }
 
-// QuotaNamespace is what a quota bounds in one namespace; what is absent is not bounded.
+// QuotaNamespace is the part of a quota in one namespace. Absent resources are unbounded.
 type QuotaNamespace struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -53,7 +53,7 @@ type deleteQuotaInput struct {
 	Force bool `query:"force" doc:"Accepted for old clients"`
 }
 
-// QuotaDeleted tells of a quota that was deleted.
+// QuotaDeleted describes a deleted quota.
 type QuotaDeleted struct {
 	JobID   string `json:"jobId" doc:"The namespace, under the key that the first gpuctl gave it"`
 	Name    string `json:"name"`
@@ -126,7 +126,7 @@ func (s *Server) applyQuota(ctx context.Context, in *applyQuotaInput) (*quotaCre
 	}
 	note(ctx, "quota/"+quota.Name+" "+string(result.Action))
 	for i := range quota.Namespaces {
-		if result.Action != submit.ActionUnchanged { // else nobody has asked for the right yet
+		if result.Action != submit.ActionUnchanged { // the right has not been checked yet
 			break
 		}
 		if err := mayChange(ctx, "patch", quota.Namespaces[i].Namespace, quotaResource); err != nil {
@@ -162,7 +162,7 @@ func quotaAnswer(status int, quota *workload.Quota, message, became string) *quo
 	return out
 }
 
-// bounds reports whether the view shows a quota in all its namespaces.
+// bounds reports whether the view has a quota in all its namespaces.
 func (v *view) bounds(quota *workload.Quota) bool {
 	shown := map[string]bool{}
 	for i := range v.Quotas {
@@ -178,7 +178,7 @@ func (v *view) bounds(quota *workload.Quota) bool {
 	return true
 }
 
-// deleteQuota deletes what gpuctl made, and exactly that.
+// deleteQuota deletes exactly the quota object that gpuctl created.
 func (s *Server) deleteQuota(ctx context.Context, in *deleteQuotaInput) (*quotaDeletedOutput, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {

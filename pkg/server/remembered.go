@@ -4,21 +4,21 @@ import (
 	"time"
 )
 
-// What is remembered of answers, in bytes. Nobody's answers are forgotten for those of somebody who has more.
+// Limits of stored answers in bytes. A caller's answers are never evicted in favor of a caller that has more.
 const (
 	maxRemembered     = 32 << 20
 	maxRememberedEach = 2 << 20
-	// rememberedBeside is what an answer takes beside its body: its key, and places in maps.
+	// rememberedBeside is the memory of an answer beyond its body: its key and map entries.
 	rememberedBeside = 1 << 10
 )
 
-// remembered holds answers for [keyLife], within so many bytes of each caller and of all. When it is full, the oldest
-// answers of whoever has the most go. It is not for use at the same time.
+// remembered stores answers for [keyTTL], within a byte limit per caller and in total. When it is full, it evicts the oldest answers of the caller
+// that has the most. It is not safe for concurrent use.
 type remembered struct {
 	total, each int
 	bytes       int
 	answers     map[idempotencyKey]*answer
-	// owners have their answers in order, the oldest first.
+	// owners hold the keys of their answers, the oldest first.
 	owners map[string]*owner
 }
 
@@ -36,7 +36,7 @@ func (m *remembered) get(key idempotencyKey, now time.Time) *answer {
 	return m.answers[key]
 }
 
-// put remembers the answer of a key that has none.
+// put stores the answer of a key that has none.
 func (m *remembered) put(key idempotencyKey, a *answer) {
 	a.keyed = len(key.user) + len(key.path) + len(key.key)
 	if m.answers[key] != nil || a.size() > m.each {
@@ -64,7 +64,7 @@ func (m *remembered) count(own *owner, size int) {
 	m.bytes += size
 }
 
-// largest is who has the most.
+// largest returns the caller that has the most bytes.
 func (m *remembered) largest() string {
 	most, found := -1, ""
 	for user, own := range m.owners {
@@ -75,7 +75,7 @@ func (m *remembered) largest() string {
 	return found
 }
 
-// dropOld forgets what a caller's life is over of.
+// dropOld removes the expired answers of a caller.
 func (m *remembered) dropOld(user string, now time.Time) {
 	for {
 		own := m.owners[user]
@@ -96,5 +96,5 @@ func (m *remembered) dropOldest(user string) {
 	}
 }
 
-// size is what an answer takes of memory, and its key, which is kept twice.
+// size returns the memory of an answer and its key, which is stored twice.
 func (a *answer) size() int { return len(a.body) + len(a.location) + 2*a.keyed + rememberedBeside }

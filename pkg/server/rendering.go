@@ -16,15 +16,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// rendering is a job as it is written to this cluster.
+// rendering is a job rendered for this cluster.
 type rendering struct {
-	// objects are those of the job, signed by the caller; the first owns the others.
+	// objects are the objects of the job, signed by the caller. The first one owns the others.
 	objects  []client.Object
 	options  render.Options
 	warnings []string
 }
 
-// render renders a job for this cluster. Who submits it is the caller, whatever the YAML says.
+// render renders a job for this cluster. The submitter is the caller, whatever the YAML says.
 func (s *Server) render(ctx context.Context, doc document, namespace string) (*rendering, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Server) render(ctx context.Context, doc document, namespace string) (*r
 	return out, nil
 }
 
-// renderOptions are what the rendering of documents depends on in this cluster, as far as the caller may read it.
+// renderOptions returns the cluster's rendering options for documents, as far as the caller may read them.
 func renderOptions(ctx context.Context, docs []document, namespace string) (render.Options, []string, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func renderOptions(ctx context.Context, docs []document, namespace string) (rend
 	return options, warnings, err
 }
 
-// renderOptionsOf are those of a job that is there.
+// renderOptionsOf returns the rendering options for an existing job.
 func (s *Server) renderOptionsOf(ctx context.Context, writer *submit.Client, ref submit.Ref) (render.Options, error) {
 	top, err := writer.Top(ctx, ref)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Server) renderOptionsOf(ctx context.Context, writer *submit.Client, ref
 	return options, err
 }
 
-// storedDocuments reads the YAML that a job was made from, as far as it is valid, in the turn of the caller.
+// storedDocuments parses the YAML that a job was made from, as far as it is valid, in a slot of the caller.
 func (s *Server) storedDocuments(ctx context.Context, text string) ([]document, error) {
 	leave, err := s.takeToRead(ctx, text)
 	if err != nil {
@@ -96,8 +96,8 @@ type misfit struct {
 	text string
 }
 
-// misfits finds the jobs that no node could ever hold. Like gpuctl it keeps quiet where the caller may not list nodes,
-// where there are none yet, and where a pool beside the jobs may give them nodes.
+// misfits finds the jobs that no node could ever hold. Like gpuctl, it returns nothing if the caller may not list nodes, if there are no nodes yet,
+// or if a pool in the same request may add nodes.
 func (s *Server) misfits(ctx context.Context, docs []document) []misfit {
 	view, err := s.fleet(ctx)
 	if err != nil || slices.ContainsFunc(docs, func(doc document) bool { return doc.Pool != nil }) {

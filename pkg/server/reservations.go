@@ -15,7 +15,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// reservationResource are GPUReservations, which are read from the API server each time, as the caller: few ask, and few there are.
+// reservationResource is the resource of GPUReservations. They are few and rarely queried, so each request reads them from the API server as the
+// caller.
 var reservationResource = access.Resource{Group: names.GroupName, Resource: "gpureservations"}
 
 type reservationsOutput struct{ Body []inventory.Reservation }
@@ -45,7 +46,7 @@ type deleteReservationInput struct {
 	IfMatch
 }
 
-// ReservationWritten tells what became of a reservation.
+// ReservationWritten is the result of a write of a reservation.
 type ReservationWritten struct {
 	Name   string `json:"name"`
 	Status string `json:"status" enum:"created,configured,unchanged,valid,deleted"`
@@ -98,7 +99,7 @@ func (s *Server) getReservation(ctx context.Context, in *ReservationRef) (*reser
 	return &reservationOutput{ETagged: ETagged{etag(object)}, Body: one[0]}, nil
 }
 
-// reservations are those that there are, as the caller may see them.
+// reservations returns all reservations, as far as the caller may see them.
 func (s *Server) reservations(ctx context.Context) ([]inventory.Reservation, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Server) reservations(ctx context.Context) ([]inventory.Reservation, err
 	return s.withPods(ctx, read)
 }
 
-// withPods adds to reservations the pods in their way, from memory, as far as the caller may see them.
+// withPods adds the pods in the way of reservations from the cache, as far as the caller may see them.
 func (s *Server) withPods(ctx context.Context, read *snapshot.Snapshot) ([]inventory.Reservation, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -180,7 +181,7 @@ func (s *Server) applyReservation(ctx context.Context, in *applyReservationInput
 	}
 	note(ctx, "reservation/"+doc.Name+" "+string(result.Action))
 	switch {
-	case result.Action == submit.ActionUnchanged: // nobody has asked for the right yet
+	case result.Action == submit.ActionUnchanged: // the right has not been checked yet
 		return reservationAnswer(http.StatusOK, doc.Name, string(result.Action), ""), mayChange(ctx, "update", "", reservationResource)
 	case in.Body.DryRun:
 		return reservationAnswer(http.StatusOK, doc.Name, "valid", result.Diff), nil

@@ -26,7 +26,7 @@ func (s *Server) routes() {
 	s.ledgerRoutes()
 }
 
-// Resources whose lists are served from memory.
+// Resources whose lists are served from the cache.
 var (
 	podResource       = access.Resource{Resource: "pods"}
 	logResource       = access.Resource{Resource: "pods/log"}

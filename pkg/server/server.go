@@ -1,10 +1,9 @@
-// Package server is the REST API of gpuctl: what the command does, for programs, with the same YAML, the same numbers
-// and the same words. OpenAPI is its truth: routes are declared as [route] values with typed inputs and outputs, from
-// which requests are checked and the document at /openapi.json is made.
+// Package server is the REST API of gpuctl: the command's functions for programs, with the same YAML, numbers and terms. OpenAPI is the source of
+// truth: routes are declared as [route] values with typed inputs and outputs. Request validation and the document at /openapi.json follow from them.
 //
-// Lists are served from memory, a [mirror] that watches keep up to date, after the caller's right to list was reviewed;
-// everything else is done with the caller's own identity (package access), so that the rights and quotas that count
-// are the caller's. What to write is decided in the packages that gpuctl uses too: workload, render, operate, submit.
+// Lists are served from a cache, a [clusterCache] that watches keep up to date, after a review of the caller's right to list. Everything else is done
+// with the caller's own identity (package access), so that the caller's rights and quotas apply. The packages that gpuctl also uses decide what to
+// write: workload, render, operate, submit.
 package server
 
 import (
@@ -32,22 +31,21 @@ import (
 
 // Options say how a Server serves. The zero value of each field has a safe default.
 type Options struct {
-	// Version is what /version and the document say.
+	// Version is the version that /version and the document show.
 	Version string
 	// Prometheus is the URL of the Prometheus that has the metrics of GPUs, "" for none.
 	Prometheus string
-	// Scheduler is where the scheduler serves its records; no Address for none.
+	// Scheduler is the address of the scheduler's records; no Address for none.
 	Scheduler explainclient.Options
-	// Ledger is where the ledger answers, which is asked as the caller; no Address for none.
+	// Ledger is the address of the ledger, which is queried as the caller; no Address for none.
 	Ledger ledgerclient.Options
 	// Audiences are those a token must be for; none means the API server's own.
 	Audiences []string
-	// ReviewTTL is how long a token or a right may still be seen to work after the cluster takes it away, in requests and
-	// in streams; 0 means [DefaultReviewTTL].
+	// ReviewTTL is how long a token or a right may still work after it is revoked, in requests and in streams; 0 means [DefaultReviewTTL].
 	ReviewTTL time.Duration
 	// Origins are the web origins that browsers may call from, such as https://console.example.com; none by default.
 	Origins []string
-	// Rate is how many requests a second each caller may make, after Burst at once; 0 means [DefaultRate].
+	// Rate is the limit of requests per second for each caller, after a burst of Burst; 0 means [DefaultRate].
 	Rate  float64
 	Burst int
 	// Streams is how many streams each caller may have open at once; 0 means [DefaultStreams].
@@ -69,7 +67,7 @@ const (
 	DefaultStreams = 200
 	DefaultMaxBody = 2 << 20
 	DefaultGrace   = 30 * time.Second
-	// DefaultReviewTTL is short enough for a right that was taken away, and long enough for lists from memory.
+	// DefaultReviewTTL is short enough for revoked rights and long enough for lists from the cache.
 	DefaultReviewTTL = 10 * time.Second
 )
 
@@ -105,9 +103,9 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	options Options
 	gate    *access.Gate
-	// own reads with the identity of the server: for the mirror, and for the readiness of the API server.
+	// own reads with the server's identity: for the cache, and for the readiness of the API server.
 	own kubernetes.Interface
-	// scheduler reads its records with the identity of the server; nil if it is not known where they are.
+	// scheduler reads the scheduler's records with the server's identity; nil without an address.
 	scheduler *explainclient.Client
 	mirror    *mirror
 	leader    leaderOfScheduler
@@ -118,11 +116,11 @@ type Server struct {
 	api       huma.API
 	handler   http.Handler
 	open      *openStreams
-	// output bounds the bytes that are followed of each caller.
+	// output limits the followed output of each caller, in bytes.
 	output *limiter
-	// sockets are the connections that were taken from the HTTP server, which does not wait for them when it stops.
+	// sockets are the connections taken over from the HTTP server, which does not wait for them when it stops.
 	sockets sync.WaitGroup
-	// streams ends when the server begins to stop: an open stream would hold it up forever.
+	// streams ends when the server begins to stop: an open stream would block the shutdown forever.
 	streams context.Context
 	endAll  context.CancelFunc
 }
@@ -163,10 +161,10 @@ func New(config *rest.Config, options Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler answers all requests. Lists answer 503 until [Server.Mirror] has filled the memory.
+// Handler returns the handler of all requests. Lists answer 503 until [Server.RunCache] has filled the cache.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Mirror keeps the memory up to date until ctx ends.
+// Mirror keeps the cache up to date until ctx ends.
 func (s *Server) Mirror(ctx context.Context) error {
 	err := inventory.NewReader(s.own).Mirror(ctx, func(state inventory.State) {
 		s.mirror.put(state, s.options.Now())
@@ -177,7 +175,7 @@ func (s *Server) Mirror(ctx context.Context) error {
 	return err
 }
 
-// Limits of connections. Writing has a limit for each answer instead, because streams have no end.
+// Limits of connections. Writes have a limit per answer instead, because streams have no end.
 const (
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
@@ -187,8 +185,8 @@ const (
 	maxConnections = 4096
 )
 
-// Serve answers requests on a listener, with TLS unless the configuration is nil, until ctx ends. Then it takes no
-// more, ends the streams, and lets requests in flight finish, so that a write that was accepted is carried out.
+// Serve answers requests on a listener until ctx ends, with TLS unless the configuration is nil. Then it accepts no more requests, ends the streams,
+// and lets requests in flight finish, so that accepted writes complete.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, secure *tls.Config) error {
 	server := &http.Server{
 		Handler:           s.handler,
@@ -222,7 +220,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, secure *tls.C
 	return nil
 }
 
-// waitForSockets lets sockets tell their clients that the server stops.
+// waitForSockets waits until sockets have told their clients that the server stops.
 func (s *Server) waitForSockets(ctx context.Context) error {
 	closed := make(chan struct{})
 	go func() {

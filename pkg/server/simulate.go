@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// maxSimulated is how many pods are placed in one simulation.
+	// maxSimulated bounds the pods of one simulation.
 	maxSimulated = 500
-	// simulationTimeout is how long one may take: others wait for its place.
+	// simulationTimeout bounds a simulation, because others wait for its slot.
 	simulationTimeout = 15 * time.Second
 )
 
@@ -95,7 +95,7 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*simulateOutp
 	return &simulateOutput{Body: answer}, nil
 }
 
-// podsOf is how many pods objects make at once.
+// podsOf returns the number of pods that objects create at once.
 func podsOf(objects []client.Object) int {
 	pods := 0
 	for _, object := range objects {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// slashed lets the key of a label be written in a path as it is, such as /nodes/NODE/labels/g8s.host/pool: its slash would
-// begin another part of the path, so that it is written %2F for the routes.
+// slashed allows an unescaped label key in a path, such as /nodes/NODE/labels/g8s.host/pool. It escapes the key's slash as %2F, because it would
+// otherwise start another path segment.
 func slashed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, ok := withoutSlash(r.URL.EscapedPath())

@@ -10,16 +10,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// spanScope is what spans are told to come from.
+// spanScope is the instrumentation scope of spans.
 const spanScope = "g8s.host/gpu-scheduler/pkg/server"
 
-// spans begins one for each request, where tracing is on.
+// spans starts a span for each request if tracing is on.
 type spans struct{ tracer trace.Tracer }
 
 func newSpans() spans { return spans{tracer: otel.Tracer(spanScope)} }
 
-// begin begins that of a request, under its method and route and never its path, in which names and queries are. The trace
-// that the caller is in is linked, and does not decide: a caller could have each request of theirs sent.
+// begin starts the span of a request, named by method and route and never by path, which contains names and queries. It links the caller's trace,
+// which does not decide about sampling: otherwise a caller could have all its requests exported.
 func (s spans) begin(r *http.Request, route string) (*http.Request, trace.Span) {
 	method := methodLabel(r.Method)
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithNewRoot()}
@@ -37,7 +37,7 @@ func (s spans) begin(r *http.Request, route string) (*http.Request, trace.Span) 
 	return r.WithContext(ctx), span
 }
 
-// noteStatus notes how a request was answered.
+// noteStatus records the status of the answer.
 func noteStatus(span trace.Span, status int) {
 	if !span.IsRecording() {
 		return
@@ -48,7 +48,7 @@ func noteStatus(span trace.Span, status int) {
 	}
 }
 
-// callersTrace is the trace that a request says it is of, without the state that its tools may write what they like in.
+// callersTrace returns the trace context of a request without its trace state, in which callers may write anything.
 func callersTrace(r *http.Request) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	return trace.SpanContextFromContext(ctx).WithTraceState(trace.TraceState{})

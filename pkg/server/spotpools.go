@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
-// spotPoolResource are SpotPools, which are read from the API server each time, as the caller: few ask, and few there are.
+// spotPoolResource is the resource of SpotPools. They are few and rarely queried, so each request reads them from the API server as the caller.
 var spotPoolResource = access.Resource{Group: names.GroupName, Resource: "spotpools"}
 
 type spotPoolsOutput struct{ Body []inventory.SpotPool }
@@ -48,7 +48,7 @@ func (s *Server) getSpotPool(ctx context.Context, in *SpotPoolRef) (*spotPoolOut
 	return &spotPoolOutput{Body: pools[i]}, nil
 }
 
-// spotPools are those that there are, as the caller may see them.
+// spotPools returns all SpotPools, as far as the caller may see them.
 func (s *Server) spotPools(ctx context.Context) ([]inventory.SpotPool, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// stream writes server-sent events. huma's own has numbers as identities of events, which cannot tell one process's
-// from another's, nor one pod's log from another's.
+// stream writes server-sent events. huma's own implementation has only numeric event IDs, which cannot tell processes or pod logs apart.
 type stream struct {
 	mu      sync.Mutex // held while writing
 	out     http.ResponseWriter
@@ -27,13 +26,13 @@ type stream struct {
 const (
 	// eventTimeout is how long a client may take to accept one event.
 	eventTimeout = 10 * time.Second
-	// heartbeat keeps proxies from cutting a stream on which nothing happens.
+	// heartbeat is the interval of heartbeats, which keep proxies from closing an idle stream.
 	heartbeat = 15 * time.Second
-	// reconnect is what clients are told to wait before they come back.
+	// reconnect is how long clients should wait before they reconnect.
 	reconnect = 2 * time.Second
 )
 
-// streaming answers with events until serve returns, the client goes, its token or its rights end, or the server stops.
+// streaming sends events until serve returns, the client disconnects, its token or its rights end, or the server stops.
 func (s *Server) streaming(ctx context.Context, may rights, serve func(context.Context, *stream) error) (*huma.StreamResponse, error) {
 	leave, err := s.open.enter(ctx)
 	if err != nil {
@@ -55,16 +54,15 @@ func (s *Server) streaming(ctx context.Context, may rights, serve func(context.C
 		if isWorthTelling(err) {
 			failed := failure(r.Context(), err)
 			s.log(ctx, failed, hctx.Operation().OperationID, err)
-			_ = out.send("error", "", failed) // the client is gone: nobody could be told
+			_ = out.send("error", "", failed) // the client is gone
 		}
 	}}, nil
 }
 
-// errClientGone says that a client takes no more: it left, or reads too slowly.
+// errClientGone means that a client has left or reads too slowly.
 var errClientGone = errors.New("writing to the client")
 
-// isWorthTelling says whether a client learns something from why its stream ended. Browsers connect again by
-// themselves when a server stops.
+// isWorthTelling reports whether the client needs the reason why its stream ended. Browsers reconnect by themselves when a server stops.
 func isWorthTelling(err error) bool {
 	return err != nil && !errors.Is(err, errClientGone) && !errors.Is(err, context.Canceled) && !errors.Is(err, errStopping)
 }
@@ -72,7 +70,7 @@ func isWorthTelling(err error) bool {
 func (s *stream) begin() error {
 	s.out.Header().Set("Content-Type", streamType)
 	s.out.Header().Set("X-Accel-Buffering", "no")
-	// A test's writer knows no deadlines. On a connection the limit of reading a request would end the stream.
+	// Test writers do not support deadlines. On a real connection the read deadline would end the stream.
 	_ = s.control.SetReadDeadline(time.Time{})
 	s.out.WriteHeader(http.StatusOK)
 	return s.write([]byte(fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds())))
@@ -95,12 +93,12 @@ func (s *stream) send(event, id string, data any) error {
 // beat writes a comment, which clients ignore.
 func (s *stream) beat() error { return s.write([]byte(":\n\n")) }
 
-// keepAlive writes comments for as long as nothing else may come, until the function it returns is called.
+// keepAlive writes comments at every heartbeat until the returned function is called.
 func (s *stream) keepAlive(ctx context.Context) (stop func()) {
 	return repeating(ctx, func() { _ = s.beat() }) // a client that is gone ends ctx
 }
 
-// repeating calls a function at every heartbeat until ctx ends or the function it returns is called.
+// repeating calls a function at every heartbeat until ctx ends or the returned function is called.
 func repeating(ctx context.Context, do func()) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -114,7 +112,7 @@ func repeating(ctx context.Context, do func()) (stop func()) {
 func (s *stream) write(p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.control.SetWriteDeadline(time.Now().Add(eventTimeout)) // a test's writer knows none
+	_ = s.control.SetWriteDeadline(time.Now().Add(eventTimeout)) // test writers do not support it
 	if _, err := s.out.Write(p); err != nil {
 		return fmt.Errorf("%w: %w", errClientGone, err)
 	}
@@ -124,12 +122,12 @@ func (s *stream) write(p []byte) error {
 	return nil
 }
 
-// wantsStream reports whether a client accepts events: by name, or because it said nothing else.
+// wantsStream reports whether a client accepts events, explicitly or because it states no preference.
 func wantsStream(accept string) bool {
 	return accept == "" || strings.Contains(accept, streamType) || strings.Contains(accept, "*/*")
 }
 
-// eventStream describes a stream in the document: OpenAPI 3 knows no schema of its events, so they are told in words.
+// eventStream describes a stream in the document. OpenAPI 3 has no schema for events, so the description is text.
 func eventStream(description string) *huma.MediaType {
 	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: description}}
 }

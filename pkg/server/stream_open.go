@@ -11,18 +11,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/server/access"
 )
 
-// Why a stream ends that could go on.
+// Reasons why the server ends a stream.
 var (
 	errStopping   = &unavailableError{"the server is stopping: connect again"}
 	errTokenEnded = &refusal{status: http.StatusUnauthorized, code: "Unauthorized",
 		text: "the token has expired or was revoked: connect again with a new one"}
 )
 
-// rights asks whether the caller may still read what a stream is of.
+// rights checks whether the caller may still read the content of a stream.
 type rights func(context.Context) error
 
-// openStreams counts the streams of each caller. Each holds connections to the API server for as long as it lasts, so
-// that the rate of requests alone does not bound them.
+// openStreams limits the open streams of each caller. Each stream holds connections to the API server while it lasts, which the request rate alone
+// does not bound.
 type openStreams struct {
 	max int
 
@@ -32,7 +32,7 @@ type openStreams struct {
 
 func newOpenStreams(most int) *openStreams { return &openStreams{max: most, open: map[string]int{}} }
 
-// enter counts one more stream of the caller, until the function that it returns is called.
+// enter counts one more stream of the caller until the returned function is called.
 func (o *openStreams) enter(ctx context.Context) (leave func(), err error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
@@ -59,10 +59,9 @@ func (o *openStreams) leave(user string) {
 	}
 }
 
-// supervised is the context of a stream. It ends with [errStopping] when the server stops, with [errTokenEnded] when the
-// token with which the stream was opened is not valid any more, with an [access.ActingError] when the server may not act
-// for the caller any more, and with an [access.DeniedError] when the caller may not read any more what it is of: no answer
-// outlives its rights.
+// supervised returns the context of a stream. It ends with [errStopping] when the server stops, with [errTokenEnded] when the token of the stream is
+// no longer valid, with an [access.ActingError] when the server may no longer act for the caller, and with an [access.DeniedError] when the caller
+// may no longer read the content. No stream outlives its rights.
 func (s *Server) supervised(parent context.Context, may rights) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	unhook := context.AfterFunc(s.streams, func() { cancel(errStopping) })
@@ -70,9 +69,8 @@ func (s *Server) supervised(parent context.Context, may rights) (context.Context
 	return ctx, func() { unhook(); cancel(nil) }
 }
 
-// reviewAgain asks from time to time whether the token of a request is still valid, and its owner may still do what they
-// do. That the cluster cannot be asked ends nothing: they could. Answers are kept for half of [Options.ReviewTTL], and
-// this asks as often, so that together it is as long as that.
+// reviewAgain periodically checks whether the token of a request is still valid and its owner still has the rights. It ignores errors in reaching the
+// cluster. Reviews are cached for half of [Options.ReviewTTL] and repeated as often, which adds up to [Options.ReviewTTL].
 func (s *Server) reviewAgain(ctx context.Context, cancel context.CancelCauseFunc, may rights) {
 	review, ok := ctx.Value(reviewKey{}).(func(context.Context) error)
 	if !ok {

@@ -34,10 +34,10 @@ type versionOutput struct {
 	}
 }
 
-// readyTimeout bounds what a probe of readiness may take.
+// readyTimeout bounds a readiness probe.
 const readyTimeout = 3 * time.Second
 
-// systemRoutes are those of whoever runs the server.
+// systemRoutes registers the routes for operators of the server.
 func (s *Server) systemRoutes() {
 	for _, path := range []string{"/healthz", "/health"} {
 		register(s, route{method: http.MethodGet, path: path, id: map[string]string{"/healthz": "getHealthz", "/health": "getHealth"}[path], tag: "system", public: true,

@@ -24,7 +24,7 @@ type usageInput struct {
 	Step   string    `query:"step" doc:"The time between two samples, such as 30s; without it as fits 120 samples"`
 }
 
-// JobUsage is how a job used its GPUs. A series without samples is empty: a value that was not measured is no zero.
+// JobUsage is the GPU usage of a job. A series without samples is empty: an unmeasured value is not zero.
 type JobUsage struct {
 	JobID          string   `json:"jobId"`
 	Namespace      string   `json:"namespace"`
@@ -40,7 +40,7 @@ type Sample struct {
 
 type usageOutput struct{ Body JobUsage }
 
-// Bounds of a query, which keep one caller from loading Prometheus for all.
+// Bounds of a query, which keep one caller from overloading Prometheus.
 const (
 	usageRange     = time.Hour
 	maxUsageRange  = 31 * 24 * time.Hour
@@ -48,7 +48,7 @@ const (
 	maxSamples     = 2000
 	usageTimeout   = 20 * time.Second
 	minUsageStep   = 5 * time.Second
-	// maxUsageAnswer is far more than the samples of one series take.
+	// maxUsageAnswer is far above the size of one series.
 	maxUsageAnswer = 1 << 20
 )
 
@@ -121,8 +121,8 @@ func (in *usageInput) window(now time.Time) (prometheus.Range, error) {
 	return out, nil
 }
 
-// sample asks Prometheus for one series of a job's pods. DCGM names a GPU's pod; where Prometheus has that overwritten
-// by the labels of the scrape, as it does by default, the names are exported_pod and exported_namespace.
+// sample queries Prometheus for one series of a job's pods. DCGM labels GPUs with their pod. Where Prometheus overwrites these labels with those of
+// the scrape, which is its default, they are exported_pod and exported_namespace.
 func (s *Server) sample(ctx context.Context, sum, metric, selector string, window prometheus.Range) ([]Sample, error) {
 	leave, err := take(ctx, s.budgets.asking, 1)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Server) sample(ctx context.Context, sum, metric, selector string, windo
 	return out, nil
 }
 
-// prometheusTrouble says what became of a question without saying where Prometheus is, which is for the log alone.
+// prometheusTrouble describes a failed query without the address of Prometheus, which only the log contains.
 func prometheusTrouble(err error) string {
 	const tell = ": tell the administrators, whose log has this requestId"
 	var said *prometheus.Error

@@ -9,17 +9,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// sourceName is what diagnostics call a YAML document of a request.
+// sourceName is the name of a request's YAML document in diagnostics.
 const sourceName = "yamlContent"
 
-// codeInvalidYAML is the code of a refusal of what the YAML says; one of a caller who sends too much has another.
+// codeInvalidYAML is the code of invalid YAML. Requests that exceed a limit have another code.
 const codeInvalidYAML = "InvalidYAML"
 
-// smallText is what nearly every job is smaller than, so that reading it waits for nobody.
+// smallText is a size that nearly all jobs stay below. Parsing such a text needs no slot.
 const smallText = 4 << 10
 
-// parse reads the documents of a request, or returns a refusal with every error and its place. A long text waits for its
-// turn.
+// parse parses the documents of a request, or returns an error with every problem and its position. A long text waits for a slot.
 func (s *Server) parse(ctx context.Context, content string) ([]document, []Detail, error) {
 	leave, err := s.takeToRead(ctx, content)
 	if err != nil {
@@ -29,7 +28,7 @@ func (s *Server) parse(ctx context.Context, content string) ([]document, []Detai
 	return parse(content)
 }
 
-// parse is [Server.parse] for whose turn it is.
+// parse is [Server.parseDocuments] without waiting for a slot.
 func parse(content string) ([]document, []Detail, error) {
 	docs, diagnostics := workload.ParseWithoutAliases(sourceName, []byte(content))
 	details := problems(diagnostics)
@@ -45,7 +44,7 @@ func parse(content string) ([]document, []Detail, error) {
 	}
 }
 
-// parseOne reads a request's only document, which must be a job or whatever is asked for.
+// parseOne parses a request's only document, which must satisfy is.
 func (s *Server) parseOne(ctx context.Context, content, what string, is func(document) bool) (document, error) {
 	docs, _, err := s.parse(ctx, content)
 	if err != nil {
@@ -54,7 +53,7 @@ func (s *Server) parseOne(ctx context.Context, content, what string, is func(doc
 	return only(docs, what, is)
 }
 
-// parseJob reads a request's only document, a job, and fills it in as [filling.fill] does.
+// parseJob parses a request's only document, a job, and fills it in with [jobFiller.fillJob].
 func (s *Server) parseJob(ctx context.Context, content string, live liveFunc) (doc document, notes []string, err error) {
 	if doc, err = s.parseOne(ctx, content, "job", isJob); err != nil {
 		return doc, nil, err
@@ -62,7 +61,7 @@ func (s *Server) parseJob(ctx context.Context, content string, live liveFunc) (d
 	return s.filling(ctx, live).fill(ctx, doc)
 }
 
-// only is the one document that there must be.
+// only returns the document if there is exactly one and it satisfies is.
 func only(docs []document, what string, is func(document) bool) (document, error) {
 	switch {
 	case len(docs) != 1:
@@ -75,7 +74,7 @@ func only(docs []document, what string, is func(document) bool) (document, error
 	return docs[0], nil
 }
 
-// parseSome reads documents about each of which the cluster is asked.
+// parseSome parses documents for each of which the cluster is queried.
 func (s *Server) parseSome(ctx context.Context, content string, live liveFunc) ([]document, error) {
 	docs, _, err := s.parse(ctx, content)
 	if err == nil && len(docs) > maxDocuments {
@@ -83,7 +82,7 @@ func (s *Server) parseSome(ctx context.Context, content string, live liveFunc) (
 	}
 	filling := s.filling(ctx, live)
 	for i := 0; err == nil && i < len(docs); i++ {
-		docs[i], _, err = filling.fill(ctx, docs[i]) // the answers show what it was filled with
+		docs[i], _, err = filling.fill(ctx, docs[i]) // the answers show the filled-in values
 	}
 	return docs, err
 }

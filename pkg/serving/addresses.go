@@ -11,39 +11,38 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
-// Bounds of what costs the server more than its client: connections, each with a handshake; streams of HTTP/2 that are taken
-// back before they are answered, of which a packet holds hundreds (CVE-2023-44487); and requests that are refused because
-// there were too many.
+// Limits for operations that cost the server more than the client: connections, each with a handshake; HTTP/2 streams that are cancelled before they
+// are answered, hundreds of which fit in a packet (CVE-2023-44487); and requests that are refused because there were too many.
 const (
-	// connectRate and connectBurst are the new connections of each address, in which many callers may be.
+	// connectRate and connectBurst limit new connections per address, which many callers may share.
 	connectRate  = 200
 	connectBurst = 1000
-	// abandonRate and abandonBurst are of each connection. A browser takes back what was asked for a page that is left, and a
-	// client that goes takes back all it has open: [maxParallel] at the most.
+	// abandonRate and abandonBurst limit cancelled requests per connection. A browser cancels the requests of a page that the user leaves, and a
+	// client that exits cancels all its open requests: at most [maxParallel].
 	abandonRate  = 20
 	abandonBurst = 2 * maxParallel
-	// abandonFactor is how much more an address may: net/http itself closes connections before all of this is seen.
+	// abandonFactor multiplies this limit for an address: net/http itself closes connections before all cancellations are seen.
 	abandonFactor = 5
-	// maxHeld is how many refusals wait for refusalDelay, and maxHeldEach how many of each address: a client that asks again
-	// at once asks no more often than one that waits as it is told to.
+	// maxHeld limits the refusals that wait for refusalDelay, and maxHeldEach those of each address: a client that retries at once then asks no more
+	// often than one that waits as told.
 	maxHeld      = 2048
 	maxHeldEach  = 256
 	refusalDelay = time.Second
-	// probation is how long an address may only open so many connections a second, once the server has cut one for one of
-	// these reasons.
+	// probation is how long an address may open only a few connections per second, after the server has cut one of its connections for one of these
+	// reasons.
 	probation     = 10 * time.Second
 	probationRate = 5
-	// maxAddresses is how many addresses are remembered, and idleAddress for how long.
+	// maxAddresses is the number of remembered addresses, and idleAddress how long they are remembered.
 	maxAddresses = 16384
 	idleAddress  = 10 * time.Minute
 )
 
-// addresses is what is known of those who connect, by where they come from: all there is before it is known who calls.
+// addresses stores what is known about callers by their address: before authentication, nothing else is known.
 type addresses struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	// known holds an *address for each that was heard of lately.
+	// known contains an *address for each recently seen address.
 	known *cache.LRUExpireCache
 	held  int
 }
@@ -75,7 +74,7 @@ func (a *addresses) of(host string) *address {
 	return from
 }
 
-// mayConnect says whether an address may open one connection more.
+// mayConnect reports whether an address may open another connection.
 func (a *addresses) mayConnect(host string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,7 +85,7 @@ func (a *addresses) mayConnect(host string) bool {
 	return from.connects.AllowN(now, 1)
 }
 
-// hold lets one more refusal wait, until the function that it returns is called, unless too many wait.
+// hold lets another refusal wait until the returned function is called, unless too many wait already.
 func (a *addresses) hold(host string) (release func(), ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,25 +105,25 @@ func (a *addresses) hold(host string) (release func(), ok bool) {
 
 type peerKey struct{}
 
-// peer is the connection that a request came on.
+// peer is the connection of a request.
 type peer struct {
 	net.Conn
 	addresses *addresses
 	abandoned *rate.Limiter
 }
 
-// connected gives the requests of a connection their peer, as [http.Server.ConnContext].
+// connected adds the peer to the context of a connection's requests, for [http.Server.ConnContext].
 func (a *addresses) connected(ctx context.Context, connection net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, &peer{connection, a, rate.NewLimiter(abandonRate, abandonBurst)})
 }
 
-// peerOf returns nil where the server does not know its connections.
+// peerOf returns nil if the server does not track its connections.
 func peerOf(ctx context.Context) *peer {
 	on, _ := ctx.Value(peerKey{}).(*peer)
 	return on
 }
 
-// abandon counts a request that was taken back, and cuts the connection if there are too many on it, or of its address.
+// abandon counts a cancelled request, and cuts the connection if there are too many on it or from its address.
 func (p *peer) abandon() {
 	now := p.addresses.now()
 	p.addresses.mu.Lock()
@@ -144,8 +143,8 @@ func (p *peer) cut() {
 	hangUp(p.Conn)
 }
 
-// abandoning cuts a connection of HTTP/2 on which more is taken back than by anybody who wants answers. What was taken
-// back before its turn came costs nothing more.
+// abandoning cuts an HTTP/2 connection with more cancelled requests than a legitimate client sends. A request cancelled before its turn costs
+// nothing more.
 func abandoning(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 || r.Context().Err() == nil {
@@ -157,8 +156,8 @@ func abandoning(next http.Handler) http.Handler {
 	})
 }
 
-// HoldRefusal waits before a request is refused of which there were too many. It says whether there is still somebody to tell:
-// of an address of which too many wait, the connection is cut.
+// HoldRefusal delays the refusal of an excess request. It returns false if there is no client left to answer: if too many refusals of an address
+// wait, the connection is cut.
 func HoldRefusal(ctx context.Context) bool {
 	on := peerOf(ctx)
 	if on == nil {

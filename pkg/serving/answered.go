@@ -9,14 +9,13 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// Say answers a request that has no answer. One that was not begun has changed nothing.
+// Say answers a request that the handler left unanswered. A request that was not begun has changed nothing.
 type Say func(w http.ResponseWriter, r *http.Request, begun bool)
 
-// Answered keeps a handler from saying nothing: net/http makes 200 of that, with no text, and a client takes what it asked for
-// as done. What has no answer gets one from say, and its connection is closed.
+// Answered ensures that every request gets an answer: net/http turns silence into status 200 without a body, which a client takes for success.
+// An unanswered request gets its answer from say, and its connection is closed.
 //
-// On HTTP/1 the context of a connection ends once, and with it all that comes on that connection later. Such a request is not
-// begun.
+// On HTTP/1 the context of a connection ends once, and with it every later request of that connection. Such a request is not begun.
 func Answered(next http.Handler, say Say) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 && r.Context().Err() != nil {
@@ -29,14 +28,14 @@ func Answered(next http.Handler, say Say) http.Handler {
 		if out.answered {
 			return
 		}
-		if r.ProtoMajor < 2 || r.Context().Err() == nil { // who takes back one request of HTTP/2 keeps the others
+		if r.ProtoMajor < 2 || r.Context().Err() == nil { // a client that cancels one HTTP/2 request keeps its other requests
 			w.Header().Set("Connection", "close")
 		}
 		say(w, r, true)
 	})
 }
 
-// watched knows whether anything was answered.
+// watched records whether anything was answered.
 type watched struct{ answered bool }
 
 func (o *watched) around(w http.ResponseWriter) http.ResponseWriter {

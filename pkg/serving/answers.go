@@ -14,29 +14,28 @@ import (
 )
 
 const (
-	// smallAnswer is what an answer may have, in bytes, without having to find room: what the system takes for a client as a rule.
+	// smallAnswer is the size in bytes up to which an answer needs no reserved room: the system usually buffers that much for a client.
 	smallAnswer = 16 << 10
-	// modestAnswer is what an answer may have for which only who asks pays, and not all of a namespace.
+	// modestAnswer is the size up to which only the caller is charged, and not the whole namespace.
 	modestAnswer = 256 << 10
-	// chunk is how much of an answer has to be taken in chunkTime: who reads slower than that reads nothing.
+	// chunk is how much of an answer a client must read per chunkTime; a slower client is cut off.
 	chunk     = 64 << 10
 	chunkTime = 10 * time.Second
-	// untaken is how long an answer may be taken slowly for which others have no room.
+	// untaken is how long a client may read an answer slowly while others have no room.
 	untaken = 5 * time.Second
-	// waitingAnswers is how many answers wait for room of each who asks, in memory; one more is not sent.
+	// waitingAnswers is how many answers of each caller wait for room in memory; further ones are not sent.
 	waitingAnswers = 2
-	// waitForRoom is how long they do.
+	// waitForRoom is how long they wait.
 	waitForRoom = 20 * time.Second
 )
 
-// Answers keeps what answers take of memory within bounds, until the last byte of them was taken: few are put together at once,
-// and those that wait to be read are so many bytes at the most. Whoever reads no answers waits behind themselves. Where others have
-// no room, what was not taken for long is cut.
+// Answers bounds the memory of answers until their last byte was read by the client: only a few are built at once, and those waiting to be read have
+// a maximum total size. A client that does not read only delays itself. If others have no room, answers that were not read for long are cut.
 type Answers struct {
 	making, modest, sending *fair.Gate
 }
 
-// NewAnswers bounds answers by the bytes of all, and of each who asks. A quarter more is for those that are modest.
+// NewAnswers bounds answers by the bytes of all, and of each caller. Another quarter is reserved for modest answers.
 func NewAnswers(total, each int) *Answers {
 	cores := runtime.GOMAXPROCS(0)
 	return &Answers{
@@ -46,7 +45,7 @@ func NewAnswers(total, each int) *Answers {
 	}
 }
 
-// Payer is who pays for what is done for a user. A namespace makes as many service accounts as it likes, and is one.
+// Payer returns the identity that is charged for a user. A namespace can create any number of service accounts, so they count as one.
 func Payer(user string) string {
 	if rest, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		namespace, _, _ := strings.Cut(rest, ":")
@@ -55,31 +54,31 @@ func Payer(user string) string {
 	return user
 }
 
-// ErrNotTaken says that an answer is not sent, as too many of the caller's wait to be read.
+// ErrNotTaken says that an answer is not sent because too many answers of the caller wait to be read.
 var ErrNotTaken = errors.New("too many of your answers wait to be read: read them, and ask again")
 
 type answerKey struct{}
 
-// Answer is what an answer is written to. What is larger than most is sent when there is room for it.
+// Answer is the writer of an answer. Large answers are sent when there is room for them.
 type Answer struct {
 	http.ResponseWriter
 	answers *Answers
-	ctx     context.Context //nolint:containedctx // that of the one request that it answers
-	// who asks, and who pays for what is not taken.
+	ctx     context.Context //nolint:containedctx // the context of the single request that it answers
+	// who is the caller, and payer the identity charged for unread answers.
 	who, payer string
-	// refuse answers in place of what cannot be sent.
+	// refuse answers in place of an answer that cannot be sent.
 	refuse func(http.ResponseWriter, error)
-	// status is what is yet to be written, 0 for nothing.
+	// status is the status still to be written, 0 for none.
 	status  int
 	refused bool
-	// held are places that are given back once there is room for the answer.
+	// held are functions that release resources once there is room for the answer.
 	held []func()
 
-	mu  sync.Mutex // while a deadline is set
+	mu  sync.Mutex // held while a deadline is set
 	cut bool
 }
 
-// Bounded has a handler answer somebody within bounds, and refuse in place of what cannot be sent.
+// Bounded lets a handler answer a caller within bounds, and calls refuse in place of an answer that cannot be sent.
 func (a *Answers) Bounded(w http.ResponseWriter, r *http.Request, next http.Handler, who string, refuse func(http.ResponseWriter, error)) {
 	out := &Answer{ResponseWriter: w, answers: a, who: who, payer: Payer(who), refuse: refuse}
 	defer out.end()
@@ -87,8 +86,8 @@ func (a *Answers) Bounded(w http.ResponseWriter, r *http.Request, next http.Hand
 	next.ServeHTTP(out, r.WithContext(out.ctx))
 }
 
-// UntilSent has a place given back when there is room for the answer to the request of a context: what was put together for it takes
-// memory until then. Without bounds for answers it is given back at once.
+// UntilSent calls leave when there is room for the answer to the context's request: what was built for it takes memory until then. If answers are not
+// bounded, it calls leave at once.
 func UntilSent(ctx context.Context, leave func()) {
 	if out, ok := ctx.Value(answerKey{}).(*Answer); ok {
 		out.held = append(out.held, leave)
@@ -97,8 +96,8 @@ func UntilSent(ctx context.Context, leave func()) {
 	leave()
 }
 
-// InTurn calls encode in the turn of who asks, and writes what it writes to w when the turn is over: an answer takes memory while it
-// is put together, too. That a client does not take it is told to nobody.
+// InTurn calls encode in the caller's turn, and writes its output to w when the turn is over: building an answer takes memory, too. A write
+// error is not reported, because the client is gone.
 func InTurn(w http.ResponseWriter, encode func(io.Writer) error) error {
 	out := answerOf(w)
 	if out == nil {
@@ -125,7 +124,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// answerOf is the Answer that a writer is, or writes to.
+// answerOf returns the Answer that a writer is, or wraps.
 func answerOf(w http.ResponseWriter) *Answer {
 	for {
 		switch inner := w.(type) {
@@ -139,7 +138,7 @@ func answerOf(w http.ResponseWriter) *Answer {
 	}
 }
 
-// WriteHeader keeps a status until the answer begins: there may be no room for it.
+// WriteHeader stores a status until the answer begins: there may be no room for it.
 func (o *Answer) WriteHeader(status int) {
 	if status < http.StatusOK {
 		o.ResponseWriter.WriteHeader(status)
@@ -148,16 +147,16 @@ func (o *Answer) WriteHeader(status int) {
 	}
 }
 
-// Unwrap lets deadlines through, and connections that are taken over. What is flushed has begun.
+// Unwrap gives access to deadlines and connection hijacking. Flushing begins the answer.
 func (o *Answer) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// FlushError implements what [http.ResponseController] looks for.
+// FlushError implements the interface that [http.ResponseController] uses.
 func (o *Answer) FlushError() error {
 	o.start()
 	return http.NewResponseController(o.ResponseWriter).Flush()
 }
 
-// start begins an answer, with the status that net/http takes where the handler names none.
+// start begins an answer, with net/http's default status if the handler has set none.
 func (o *Answer) start() {
 	if o.status == 0 {
 		o.status = http.StatusOK
@@ -173,7 +172,7 @@ func (o *Answer) begin() {
 	}
 }
 
-// Write sends a part of an answer, within bounds if it is large. What is refused was answered.
+// Write sends a part of an answer, within bounds if it is large. A refused answer discards its data.
 func (o *Answer) Write(p []byte) (int, error) {
 	if o.refused {
 		return len(p), nil
@@ -198,7 +197,7 @@ func (o *Answer) Write(p []byte) (int, error) {
 	return o.send(p)
 }
 
-// giveUp refuses an answer that has not begun, and breaks one off that has: net/http would end it as if it were the whole.
+// giveUp refuses an answer that has not begun, and aborts one that has: net/http would otherwise end it as if it were complete.
 func (o *Answer) giveUp(p []byte) (int, error) {
 	if o.status < 0 {
 		o.takeBack()
@@ -209,7 +208,7 @@ func (o *Answer) giveUp(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send writes by parts, each of which has its time.
+// send writes in chunks, each with its own deadline.
 func (o *Answer) send(p []byte) (n int, err error) {
 	for len(p) > 0 && err == nil {
 		var written int
@@ -220,7 +219,7 @@ func (o *Answer) send(p []byte) (n int, err error) {
 	return n, err
 }
 
-// extend gives the next part its time, unless the answer was cut: what has been sent by then must not look like the whole.
+// extend sets the deadline of the next chunk, unless the answer was cut: a truncated answer must not look complete.
 func (o *Answer) extend() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -239,7 +238,7 @@ func (o *Answer) takeBack() {
 	}
 }
 
-// deadline ends writing at a time. A writer that knows no deadlines is that of a test.
+// deadline sets the write deadline. Only writers of tests do not support deadlines.
 func (o *Answer) deadline(at time.Time) {
 	_ = http.NewResponseController(o.ResponseWriter).SetWriteDeadline(at)
 }
@@ -251,7 +250,7 @@ func (o *Answer) release() {
 	o.held = nil
 }
 
-// end writes a status that came without a text. No writer may be used after its request, by takeBack either.
+// end writes a status that has no body. A writer must not be used after its request, not even by cancelAnswer.
 func (o *Answer) end() {
 	o.release()
 	o.mu.Lock()

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxParallel is how many requests one connection of HTTP/2 carries at a time, and maxUnread how much of them is
-	// taken in before it is read.
+	// maxParallel is the number of concurrent requests on one HTTP/2 connection, and maxUnread how many bytes of them are buffered before they are
+	// read.
 	maxParallel = 100
 	maxUnread   = 256 << 10
 )
 
-// Bound keeps a server, which is yet to serve, to so many connections at once, each some tens of kilobytes, and cuts those on which
-// more is taken back than by anybody who wants answers.
+// Bound limits a server, before it serves, to a number of concurrent connections, each of which takes some tens of kilobytes, and cuts
+// those with more cancelled requests than a legitimate client sends.
 func Bound(server *http.Server, most int, clock func() time.Time) {
 	known := newConnections(most, clock)
 	server.Handler = abandoning(server.Handler)
@@ -25,15 +25,15 @@ func Bound(server *http.Server, most int, clock func() time.Time) {
 	}
 }
 
-// connections keeps those that are open to so many. One more closes one that is idle, of the address that has most of
-// them: who opens thousands loses their own, and everybody else still gets in. Nor does an address open more in a second
-// than the server can greet beside its work.
+// connections limits the number of open connections. An excess connection closes an idle one of the address that has most of them: a client that
+// opens thousands loses its own, and all others can still connect. It also limits how many connections an address opens per second, to what the
+// server can accept beside its work.
 type connections struct {
 	most int
 	from *addresses
 
 	mu sync.Mutex
-	// open are the connections of each address, and whether each is idle.
+	// open contains the connections of each address, and whether each is idle.
 	open  map[string]map[net.Conn]bool
 	count int
 }
@@ -42,14 +42,14 @@ func newConnections(most int, clock func() time.Time) *connections {
 	return &connections{most: most, from: newAddresses(clock), open: map[string]map[net.Conn]bool{}}
 }
 
-// changed is told of every connection, as [http.Server.ConnState]: of a new one by the loop that accepts all others.
+// changed tracks every connection, as [http.Server.ConnState]; for a new one it is called by the accept loop.
 func (c *connections) changed(connection net.Conn, state http.ConnState) {
 	if chosen := c.note(connection, state); chosen != nil {
 		hangUp(chosen)
 	}
 }
 
-// note counts a connection by its state, and returns which connection to close, if one is too many.
+// note counts a connection by its state, and returns the connection to close if there are too many.
 func (c *connections) note(connection net.Conn, state http.ConnState) (chosen net.Conn) {
 	host := HostOf(connection.RemoteAddr().String())
 	if state == http.StateNew && !c.from.mayConnect(host) {
@@ -87,9 +87,8 @@ func (c *connections) note(connection net.Conn, state http.ConnState) (chosen ne
 	return c.choose(connection, host)
 }
 
-// choose returns an idle connection of the address with the most connections of those that have one, and no fewer than the
-// address of the one that came; or that one if there is none. It is counted until the server tells that it is closed, and
-// is not idle any more.
+// choose returns an idle connection of the address with the most connections among those that have an idle one, if it has no fewer than the
+// address of the newest; else the newest itself. It is counted until the server reports that it is closed, and is no longer idle.
 func (c *connections) choose(newest net.Conn, from string) net.Conn {
 	fullest, chosen, most := c.open[from], newest, len(c.open[from])-1
 	for _, known := range c.open {
@@ -107,16 +106,16 @@ func (c *connections) choose(newest net.Conn, from string) net.Conn {
 	return chosen
 }
 
-// hangUp closes a connection; the server notices, and tells changed. TLS would say so first, and wait up to five seconds for a
-// client that reads nothing, so it is not asked to.
+// hangUp closes a connection; the server notices and reports it. It bypasses TLS, which would announce the close first, and wait up to five seconds
+// for a client that does not read.
 func hangUp(connection net.Conn) {
 	if secure, ok := connection.(interface{ NetConn() net.Conn }); ok {
 		connection = secure.NetConn()
 	}
-	_ = connection.Close() // the client gets nothing that an error could have spared it
+	_ = connection.Close() // the error is of no use to the client
 }
 
-// HostOf is an address without its port.
+// HostOf returns an address without its port.
 func HostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

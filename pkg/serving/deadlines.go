@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// ReadInTime ends the deadline of reading a request when it has been read. net/http goes on reading from a connection of HTTP/1
-// while its request is answered, to see the client go, and leaves the deadline of [http.Server.ReadTimeout] on it. It would take
-// the client for gone once that is over, and end this request, and every later one of the connection before it begins.
+// ReadInTime clears the read deadline of a request when it has been read. While net/http answers an HTTP/1 request, it continues to read from the
+// connection to detect a disconnect, with the deadline of [http.Server.ReadTimeout] still set. When that passes, it would consider the client gone,
+// and cancel this request and every later one of the connection before it begins.
 //
-// Nothing else may set a deadline of reading, or it has to end it itself.
+// Nothing else may set a read deadline without clearing it.
 func ReadInTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {
-			// A writer that knows no deadlines is that of a test.
+			// Only writers of tests do not support deadlines.
 			end := func() { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
 			if r.Body == nil || r.Body == http.NoBody {
 				end()
@@ -26,7 +26,7 @@ func ReadInTime(next http.Handler) http.Handler {
 	})
 }
 
-// body is that of a request which calls end when it has been read.
+// body is a request body that calls end when it has been read.
 type body struct {
 	io.ReadCloser
 	end func()
@@ -34,17 +34,17 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { // as io.Reader has it
+	if err == io.EOF { // as io.Reader requires
 		b.end()
 	}
 	return n, err
 }
 
-// WriteInTime gives the answer of each request its own time. net/http does so where [http.Server.WriteTimeout] is set; where it is not, a
-// deadline that is set for one answer stays on its connection, and the next is not written.
+// WriteInTime gives the answer of each request its own deadline. net/http does so if [http.Server.WriteTimeout] is set. Otherwise a deadline set for
+// one answer stays on its connection, and the next answer is not written.
 func WriteInTime(next http.Handler, limit time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit)) // a writer that knows no deadlines is that of a test
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit)) // only writers of tests do not support deadlines
 		next.ServeHTTP(w, r)
 	})
 }

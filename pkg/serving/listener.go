@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// maxHeader is how many bytes a connection may send for one request, its header among them.
+// maxHeader is the maximum number of bytes that a connection may send for one request, including its header.
 const maxHeader = 128 << 10
 
 // errTooLong ends a connection that sends more than a request may have.
 var errTooLong = errors.New("the request is too long")
 
-// BoundListener is [Bound] for a server of HTTP/1 that somebody else makes of a listener and a handler, and lets nobody add to. What a request may
-// send is bounded as well, which such a server may read before it is known who asks.
+// BoundListener is [BoundConnections] for an HTTP/1 server that other code creates from a listener and a handler, without access to its settings. It
+// also limits the size of a request, which such a server may read before authentication.
 func BoundListener(listener net.Listener, next http.Handler, most int, clock func() time.Time) (net.Listener, http.Handler) {
 	b := &boundListener{Listener: listener, known: newConnections(most, clock), by: map[string]*boundConn{}}
 	return b, b.noting(next)
@@ -26,15 +26,15 @@ type boundListener struct {
 	known *connections
 
 	mu sync.Mutex
-	// by are the connections by where they come from, by which a request knows its own.
+	// by maps remote addresses to connections, so that a request finds its own.
 	by map[string]*boundConn
 }
 
-// Accept implements net.Listener. A connection that is one too many is closed already.
+// Accept implements net.Listener. An excess connection is already closed.
 func (b *boundListener) Accept() (net.Conn, error) {
 	accepted, err := b.Listener.Accept()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // as the server expects it
+		return nil, err //nolint:wrapcheck // the server expects the original error
 	}
 	one := &boundConn{Conn: accepted, of: b}
 	b.mu.Lock()
@@ -44,7 +44,7 @@ func (b *boundListener) Accept() (net.Conn, error) {
 	return one, nil
 }
 
-// noting tells which connections are busy: from the moment at which a request has been read until it is answered.
+// noting tracks which connections are busy: from when a request has been read until it is answered.
 func (b *boundListener) noting(next http.Handler) http.Handler {
 	next = abandoning(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,10 +82,10 @@ func (c *boundConn) Read(p []byte) (int, error) {
 	if c.read += n; c.read > maxHeader {
 		return 0, errTooLong
 	}
-	return n, err //nolint:wrapcheck // as the server expects it
+	return n, err //nolint:wrapcheck // the server expects the original error
 }
 
-// beginAnew has the next request counted from nothing.
+// beginAnew resets the byte count for the next request.
 func (c *boundConn) beginAnew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,5 +102,5 @@ func (c *boundConn) Close() error {
 		c.of.mu.Unlock()
 		c.of.known.changed(c, http.StateClosed)
 	})
-	return c.Conn.Close() //nolint:wrapcheck // as the server expects it
+	return c.Conn.Close() //nolint:wrapcheck // the server expects the original error
 }

@@ -1,3 +1,3 @@
-// Package serving is what our HTTP servers have in common: requests that are answered, deadlines that end with what they are for,
-// connections of which there are not too many, and answers that take no more memory than there is for those that are not read.
+// Package serving contains the common parts of our HTTP servers: every request is answered, deadlines end with their requests, and the number of
+// connections and the memory of unread answers are bounded.
 package serving

@@ -17,7 +17,7 @@ import (
 // shippedClasses are the priorities that gpuctl's jobs name, within the manifests.
 const shippedClasses = "scheduler/priorityclasses.yaml"
 
-// admit gives a pod the priority of its class, as the API server would: that of the cluster, else that which is shipped.
+// admit sets a pod's priority by its class, as the API server would: from the cluster's class, else from the shipped one.
 func admit(pod *corev1.Pod, classes []*schedulingv1.PriorityClass) error {
 	if pod.Spec.Priority != nil || pod.Spec.PriorityClassName == "" {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
-// Answer decides where a workload would go if it came now, in order, before all others that wait.
+// Answer decides where a workload would go if it came now, in order, before all other waiting pods.
 func Answer(ctx context.Context, question *whatif.Question, candidate Candidate) (*whatif.Outcome, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -49,7 +49,7 @@ func Answer(ctx context.Context, question *whatif.Question, candidate Candidate)
 	if err != nil {
 		return nil, fmt.Errorf("starting the scheduler: %w", err)
 	}
-	for i := range arrivals { // the members of a gang are there before the first has its turn
+	for i := range arrivals { // all members of a gang exist before the first is tried
 		if err := engine.arrive(arrivals[i].Pod); err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func Answer(ctx context.Context, question *whatif.Question, candidate Candidate)
 	return replay.outcome(arrivals, options.Explain), nil
 }
 
-// fromZero is a reservation as far from the zero time as it is from now.
+// fromZero shifts a reservation by the difference between now and the zero time.
 func fromZero(r *names.GPUReservation, now time.Time) *names.GPUReservation {
 	out := r.DeepCopy()
 	out.Spec.From = metav1.NewTime(time.Time{}.Add(r.Spec.From.Sub(now)))
@@ -71,7 +71,7 @@ func fromZero(r *names.GPUReservation, now time.Time) *names.GPUReservation {
 	return out
 }
 
-// outcome says what became of arrivals.
+// outcome collects the result of arrivals.
 func (r *replay) outcome(arrivals []Arrival, records *explain.Recorder) *whatif.Outcome {
 	out := &whatif.Outcome{Pods: []corev1.Pod{}, Records: []explain.Record{}}
 	for i := range arrivals {
@@ -91,7 +91,7 @@ func (r *replay) outcome(arrivals []Arrival, records *explain.Recorder) *whatif.
 	return out
 }
 
-// refused is a pod without a node as kube-scheduler leaves it.
+// refused returns an unschedulable pod as kube-scheduler leaves it.
 func refused(pod *entry) *corev1.Pod {
 	waits := pod.Pod.DeepCopy()
 	waits.Status.Phase = corev1.PodPending

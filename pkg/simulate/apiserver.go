@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// apiServer stands where the API server would. It knows what plugins ask of one: that pods be bound, of which it keeps the
-// annotations, where our plugin writes the cards; and that pods be evicted. All else is refused.
+// apiServer replaces the API server. It supports what plugins request: binding pods, of which it keeps the annotations, where our plugin writes the
+// GPUs; and evicting pods. It refuses everything else.
 type apiServer struct {
 	mu      sync.Mutex // preemption evicts in goroutines
 	binding map[string]string

@@ -19,20 +19,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/choice"
 )
 
-// outcome is what one attempt to place a pod changed.
+// outcome is the result of one attempt to place a pod.
 type outcome struct {
 	// bound are the pods that got a node: the pod itself, and the members of its gang that waited for it.
 	bound []*corev1.Pod
-	// held says that the pod has a place and waits for the other members of its gang.
+	// held is true if the pod has a place and waits for the other members of its gang.
 	held bool
-	// released are members of gangs that gave up the places they had.
+	// released are members of gangs that released their places.
 	released []types.UID
-	// evicted are the pods that make room, nominated the node on which they do.
+	// evicted are the victims, nominated the node on which they make room.
 	evicted   []types.NamespacedName
 	nominated string
 	// reasons are why the pod has no place, the most frequent first.
 	reasons []string
-	// verdict is the same in the words that kube-scheduler writes on the pod.
+	// verdict is the same as kube-scheduler's message on the pod.
 	verdict string
 }
 
@@ -62,7 +62,7 @@ func (e *engine) try(ctx context.Context, pod *corev1.Pod) (outcome, error) {
 	return out, e.settle(ctx, &out)
 }
 
-// choose decides where a pod would go, and on which cards, and takes nothing. The node is "" where it fits nowhere.
+// choose decides where a pod would go, and on which GPUs, without reserving anything. The node is "" if it fits nowhere.
 func (e *engine) choose(ctx context.Context, pod *corev1.Pod) (Decision, []string, error) {
 	decision := Decision{Pod: nameOf(pod).String()}
 	fw, ok := e.profileOf(pod)
@@ -91,7 +91,7 @@ func (e *engine) choose(ctx context.Context, pod *corev1.Pod) (Decision, []strin
 	return decision, nil, nil
 }
 
-// newState is what kube-scheduler begins an attempt with.
+// newState returns the state with which kube-scheduler begins an attempt.
 func newState() fwk.CycleState {
 	state := framework.NewCycleState()
 	state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
@@ -104,7 +104,7 @@ func placedOn(pod *corev1.Pod, node string) *corev1.Pod {
 	return placed
 }
 
-// refuse has the plugins make room for a pod that fits nowhere, if they can.
+// refuse runs PostFilter, so that the plugins make room for the pod if they can.
 func (e *engine) refuse(ctx context.Context, fw framework.Framework, state fwk.CycleState, unfit *framework.FitError) (outcome, error) {
 	out := outcome{reasons: reasonsOf(unfit)}
 	result, status := fw.RunPostFilterPlugins(ctx, state, unfit.Pod, unfit.Diagnosis.NodeToStatus)
@@ -122,7 +122,7 @@ func (e *engine) refuse(ctx context.Context, fw framework.Framework, state fwk.C
 	}
 	out.evicted = e.api.takeEvicted()
 	for _, h := range e.held {
-		// Preemption tells such pods itself, but not us. At worst a gang gives up places that it gets again.
+		// Preemption itself notifies such pods, but not this engine. At worst a gang releases places that it gets again.
 		if h.pod.Spec.NodeName == out.nominated && schedulinghelper.PodPriority(h.pod) < schedulinghelper.PodPriority(unfit.Pod) {
 			h.Reject(pluginnames.DefaultPreemption, "it makes room for a pod of higher priority")
 		}
@@ -130,7 +130,7 @@ func (e *engine) refuse(ctx context.Context, fw framework.Framework, state fwk.C
 	return out, nil
 }
 
-// waitForEvictions returns when preemption has evicted, which it does in goroutines of its own: that of pods, and that of gangs.
+// waitForEvictions returns when the goroutines of preemption, of pods and of gangs, have evicted their victims.
 func waitForEvictions(ctx context.Context, fw framework.Framework, preemptor *corev1.Pod) error {
 	for _, plugin := range fw.PreEnqueuePlugins() {
 		settled := func() bool { return true }

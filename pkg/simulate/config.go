@@ -35,7 +35,7 @@ func ParseConfig(data []byte) (*config.KubeSchedulerConfiguration, error) {
 	return cfg, nil
 }
 
-// SetPolicy puts a scoring policy, the content of GPUScore's policyFile, in effect in every profile.
+// SetPolicy applies a scoring policy, the content of GPUScore's policyFile, to every profile.
 func SetPolicy(cfg *config.KubeSchedulerConfiguration, policy []byte) error {
 	args, err := configv1.ParseScorePolicy(policy)
 	if err != nil {
@@ -47,8 +47,8 @@ func SetPolicy(cfg *config.KubeSchedulerConfiguration, policy []byte) error {
 	return nil
 }
 
-// ReadPolicyFiles replaces each policyFile by what is in it, so that a run does not follow a file. A file that is not
-// there leaves the other arguments in effect, as in production; its path is returned.
+// ReadPolicyFiles replaces each policyFile by its content, so that a run does not follow a file. A missing file leaves the other arguments in effect,
+// as in production; its path is returned.
 func ReadPolicyFiles(cfg *config.KubeSchedulerConfiguration) (missing []string, err error) {
 	for i := range cfg.Profiles {
 		replaceScoreArgs(&cfg.Profiles[i], func(args *configv1.GPUScoreArgs) *configv1.GPUScoreArgs {
@@ -90,7 +90,7 @@ func replaceScoreArgs(profile *config.KubeSchedulerProfile, replace func(*config
 	}
 }
 
-// NamesLedger reports whether a configuration has starts promised by what a ledger says.
+// NamesLedger reports whether a configuration reserves starts by the data of a ledger.
 func NamesLedger(cfg *config.KubeSchedulerConfiguration) bool {
 	for i := range cfg.Profiles {
 		for _, plugin := range cfg.Profiles[i].PluginConfig {

@@ -13,16 +13,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/recording"
 )
 
-// recorded is a decision of a recording: where a pod was put, as its binding tells, and when that was decided.
+// recorded is a decision of a recording: where a pod was placed, from its binding, and when that was decided.
 type recorded struct {
 	pod *corev1.Pod
-	// number is that of the attempt among all of the scheduler, seen the last change of a pod that it knew of. Between
-	// decision and binding, others are decided and pods leave.
+	// number is that of the attempt among all of the scheduler, seen the last change of a pod that it knew of. Between decision and binding, other
+	// pods are decided and pods leave.
 	number, seen int64
 }
 
-// decisionsOf returns the decisions of a recording in the order in which they were made. Those of schedulers that do
-// not tell are taken for made when the pod was bound.
+// decisionsOf returns the decisions of a recording in the order in which they were made. If a scheduler does not report the time, the decision counts
+// as made when the pod was bound.
 func decisionsOf(rec *recording.Recording) []recorded {
 	came := map[types.UID]int64{} // with which revision
 	placed := map[types.UID]bool{}
@@ -50,13 +50,13 @@ func decisionsOf(rec *recording.Recording) []recorded {
 	return all
 }
 
-// decisionAbout returns the decision that a binding came of, about a pod that came with a revision.
+// decisionAbout returns the decision that led to a binding, about a pod with a revision.
 func decisionAbout(binding *recording.Event, came int64) recorded {
 	number, seen, _ := strings.Cut(binding.Pod.Annotations[names.AnnotationDecision], "/")
 	decision := recorded{pod: binding.Pod, seen: binding.Revision - 1}
 	decision.number, _ = strconv.ParseInt(number, 10, 64) // 0 where it does not tell
 	if revision, err := strconv.ParseInt(seen, 10, 64); err == nil {
-		// A scheduler that decides about a pod knows that it is there, whatever else it knows.
+		// A scheduler that decides about a pod knows at least that it exists.
 		decision.seen = min(max(revision, came), decision.seen)
 	}
 	return decision

@@ -41,19 +41,19 @@ type engine struct {
 	api       *apiServer
 	attempts  cycle.Attempts
 	explain   *explain.Recorder // nil records nothing
-	// nominations are of pods for whom others make room.
+	// nominations are the pods that wait for their victims.
 	nominations *nominations
-	// now is what the scheduler takes for the time, the zero time where none passes.
+	// now is the scheduler's clock, the zero time if it stands still.
 	now time.Time
-	// past is how long jobs have run before, nil where nobody knows.
+	// past is how long jobs have run before, nil if unknown.
 	past *survival.History
-	// quotas are told of pods, as no informer runs.
+	// quotas are updated with each pod directly, as no informer runs.
 	quotas *quotas.Quotas
 	// held are the members of gangs that have a place and wait for the others, in order of their decisions.
 	held []*held
 }
 
-// address is where the simulated API server is said to be. Nobody looks it up.
+// address is the address of the simulated API server. It is never resolved.
 const address = "http://simulation.invalid"
 
 func newEngine(ctx context.Context, cfg *config.KubeSchedulerConfiguration, cluster Cluster, options Options) (*engine, error) {
@@ -112,8 +112,8 @@ func Plugins(ctx context.Context, cfg *config.KubeSchedulerConfiguration) (map[s
 	return all, nil
 }
 
-// allNodes has every profile score all nodes. With percentageOfNodesToScore below 100, the order in which goroutines
-// end would decide which are.
+// allNodes makes every profile score all nodes. With percentageOfNodesToScore below 100, the order in which goroutines end would decide which nodes
+// are scored.
 func allNodes(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfile {
 	all := make([]config.KubeSchedulerProfile, len(profiles))
 	for i := range profiles {
@@ -179,7 +179,7 @@ func (e *engine) put(pod *corev1.Pod) error {
 	return nil
 }
 
-// arrive makes a pod known that waits for a node.
+// arrive adds a pod that waits for a node.
 func (e *engine) arrive(pod *corev1.Pod) error {
 	if err := e.pods.Add(pod); err != nil {
 		return fmt.Errorf("adding pod %s: %w", klog.KObj(pod), err)
@@ -187,7 +187,7 @@ func (e *engine) arrive(pod *corev1.Pod) error {
 	return nil
 }
 
-// remove takes a pod away that has ended. Unreserve makes the plugins forget it.
+// remove removes an ended pod. Unreserve makes the plugins forget it.
 func (e *engine) remove(ctx context.Context, pod *corev1.Pod) error {
 	if fw, ok := e.profileOf(pod); ok {
 		fw.RunReservePluginsUnreserve(ctx, framework.NewCycleState(), pod, pod.Spec.NodeName)

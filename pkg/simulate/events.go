@@ -13,10 +13,10 @@ type event struct {
 	start int
 }
 
-// leaves is the start of a pod that leaves whenever it was started, or was not.
+// leaves is the start of a pod that leaves regardless of its starts.
 const leaves = -1
 
-// eventQueue is a heap of what is to happen, what comes first on top.
+// eventQueue is a heap of future events, the next one on top.
 type eventQueue []event
 
 func (e *eventQueue) push(x event) { heap.Push(e, x) }

@@ -10,16 +10,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// fragments measures how much of the free GPUs is of no use: what of a node's free GPUs the pods of the workload that may
-// run there could not use, on average. A pod that does not fit could use none of them; one that fits, none of the cards
-// with too little left. It is the measure of Weng et al. (USENIX ATC'23), for pods that ask for GPUs.
+// fragments measures how much of the free GPUs is unusable: the part of a node's free GPUs that the pods of the workload could not use there, on
+// average. A pod that does not fit can use none of them; one that fits, none of the GPUs with too little left. It is the measure of Weng et al.
+// (USENIX ATC'23), for pods that request GPUs.
 type fragments struct {
 	classes []*gpuClass
 	nodes   map[string]*gpuNode
 	total   float64 // of all nodes, in thousandths of a GPU
 }
 
-// gpuClass is pods that ask for the same of GPUs and CPU.
+// gpuClass is a class of pods with the same request of GPUs and CPU.
 type gpuClass struct {
 	pool   string
 	types  gpu.Types
@@ -32,9 +32,9 @@ type gpuClass struct {
 // gpuNode is what is left of a node.
 type gpuNode struct {
 	cards    []gpu.Card
-	free     []int64 // of each card, in thousandths
+	free     []int64 // of each GPU, in thousandths
 	milliCPU int64
-	// classes are those that may run here, with as many pods together.
+	// classes are those that may run here, and pods their number of pods.
 	classes []*gpuClass
 	pods    float64
 	// waste is what was counted last.
@@ -48,7 +48,7 @@ func newFragments(nodes []*corev1.Node, workload []*corev1.Pod) *fragments {
 		f.expect(pod)
 	}
 	for _, node := range nodes {
-		inventory, _ := gpu.InventoryOf(node) // it is right to count either way
+		inventory, _ := gpu.InventoryOf(node) // the count is correct in either case
 		n := &gpuNode{milliCPU: node.Status.Allocatable.Cpu().MilliValue()}
 		for _, card := range inventory.Cards {
 			if card.Health == gpu.Healthy {
@@ -93,7 +93,7 @@ func milliCPUOf(pod *corev1.Pod) int64 {
 	return requests.Cpu().MilliValue()
 }
 
-// add counts a pod that got its node, and remove one that left it.
+// add counts a pod that got its node, and removePod one that left it.
 func (f *fragments) add(pod *corev1.Pod)    { f.change(pod, 1) }
 func (f *fragments) remove(pod *corev1.Pod) { f.change(pod, -1) }
 
@@ -109,12 +109,12 @@ func (f *fragments) change(pod *corev1.Pod, sign int64) {
 	f.count(n)
 }
 
-// heldBy returns what a pod holds of each card.
+// heldBy returns what a pod holds of each GPU.
 func (n *gpuNode) heldBy(pod *corev1.Pod) []int64 {
 	held := make([]int64, len(n.cards))
 	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
 	if err != nil {
-		return held // another scheduler's, of which nobody knows the cards
+		return held // another scheduler's, with unknown GPUs
 	}
 	for _, devices := range assignment {
 		for _, device := range devices {
@@ -141,7 +141,7 @@ func (f *fragments) count(n *gpuNode) {
 	f.total += n.waste
 }
 
-// wastedBy is what of the free GPUs a pod of a class could not use, in thousandths of one.
+// wastedBy is how much of the free GPUs a pod of a class could not use, in thousandths of one.
 func (n *gpuNode) wastedBy(class *gpuClass) int64 {
 	free, rests, room := int64(0), int64(0), int64(0)
 	for i, left := range n.free {

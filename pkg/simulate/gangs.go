@@ -16,8 +16,8 @@ import (
 	"g8s.host/gpu-scheduler/plugins/coscheduling"
 )
 
-// held is a pod with a place that waits at Permit. kube-scheduler has such a pod wait in a goroutine; here the plugin
-// that lets it go on, or has it give up, is heard at once.
+// held is a pod with a place that waits at Permit. kube-scheduler has such a pod wait in a goroutine; here the plugin's decision to allow or reject
+// it takes effect at once.
 type held struct {
 	pod     *corev1.Pod
 	state   fwk.CycleState
@@ -64,7 +64,7 @@ func (h *held) decide(v verdict) bool {
 	return true
 }
 
-// handle is what the plugin of gangs sees of the scheduler: pods that wait are those of the engine.
+// handle is the scheduler's handle for the plugin of gangs: waiting pods are those of the engine.
 type handle struct {
 	fwk.Handle
 	*engine
@@ -77,7 +77,7 @@ func (h handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 	}
 }
 
-// GetWaitingPod implements fwk.Handle: those who leave for a gang are rejected by it.
+// GetWaitingPod implements fwk.Handle: victims that wait are rejected through it.
 func (h handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	for _, waiting := range h.held {
 		if waiting.pod.UID == uid {
@@ -87,7 +87,7 @@ func (h handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	return nil
 }
 
-// registry is that of production. The plugin of gangs gets our own handle.
+// registry is the production registry, in which the plugin of gangs gets our own handle.
 func (e *engine) registry() frameworkruntime.Registry {
 	all := plugins.Registry(plugins.Dependencies{
 		Attempts: &e.attempts, Explain: e.explain, Now: func() time.Time { return e.now }, Quotas: e.quotas, Past: e.past, Replay: true,
@@ -99,8 +99,7 @@ func (e *engine) registry() frameworkruntime.Registry {
 	return all
 }
 
-// settle goes on with the members of gangs that wait no longer, until none is left. What one of them gives up may have
-// others give up too.
+// settle processes decided members of gangs until none is left. A release by one of them may make others release their places too.
 func (e *engine) settle(ctx context.Context, out *outcome) error {
 	for {
 		at := slices.IndexFunc(e.held, func(h *held) bool { return h.verdict != undecided })
@@ -115,9 +114,9 @@ func (e *engine) settle(ctx context.Context, out *outcome) error {
 	}
 }
 
-// conclude binds a member that has been let go, or takes its place away.
+// conclude binds an allowed member, or releases its place.
 func (e *engine) conclude(ctx context.Context, h *held, out *outcome) error {
-	h.fw.RejectWaitingPod(h.pod.UID) // ends its wait, of which WaitOnPermit removes the trace
+	h.fw.RejectWaitingPod(h.pod.UID) // ends its wait; WaitOnPermit then removes the entry
 	_ = h.fw.WaitOnPermit(ctx, h.pod)
 	if h.verdict == rejected {
 		out.released = append(out.released, h.pod.UID)
@@ -131,7 +130,7 @@ func (e *engine) conclude(ctx context.Context, h *held, out *outcome) error {
 	return nil
 }
 
-// release has all members of gangs give up their places that still wait for others.
+// release makes all waiting members of gangs release their places.
 func (e *engine) release(ctx context.Context) (outcome, error) {
 	for _, h := range e.held {
 		h.Reject(coscheduling.Name, "not all members have a place")

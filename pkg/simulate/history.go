@@ -14,10 +14,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/recording"
 )
 
-// FromRecording returns what a recording began with, and who came to it: when they did, for as long as they ran. What
-// ran at the beginning ends when it did. Pods that were never placed come as well; they leave when they were deleted.
-// Nodes that came later are there from the beginning, and none leaves. Pods that came with a node, or for another
-// scheduler, are left out.
+// FromRecording returns the initial cluster of a recording, and the arrivals with their recorded times and lifetimes. Pods that ran at the beginning
+// end when they did. Pods that were never placed arrive as well, and leave when they were deleted. Nodes that joined later are there from the
+// beginning, and none leaves. Pods that arrived with a node, or for another scheduler, are omitted.
 func FromRecording(rec *recording.Recording, schedulers []string) (Cluster, []Arrival) {
 	cluster, waiting := clusterOf(rec)
 	cluster.Began = rec.Start
@@ -99,7 +98,7 @@ func staysOf(rec *recording.Recording) map[types.UID]stay {
 	return stays
 }
 
-// staying returns an arrival that runs for as long as it did, or leaves when it did.
+// staying returns an arrival with its recorded lifetime or departure.
 func (a Arrival) staying(s stay, start time.Time) Arrival {
 	switch {
 	case s.left.IsZero():

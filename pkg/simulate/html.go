@@ -30,12 +30,12 @@ func WriteHTML(to io.Writer, results []*Result) error {
 	return nil
 }
 
-// inline embeds an image that we drew ourselves.
+// inline embeds an image of our own.
 func inline(svg []byte) template.HTML {
 	return template.HTML(svg) //nolint:gosec // package chart escapes the names in it
 }
 
-// durationText writes seconds in the unit that suits them.
+// durationText formats seconds in a suitable unit.
 func durationText(seconds float64) string {
 	switch {
 	case seconds >= 2*3600:

@@ -16,7 +16,7 @@ import (
 type measure struct {
 	result     Result
 	cards      map[string]cards // by node
-	mean       cards            // of a card, where the node is not known yet
+	mean       cards            // of a GPU, where the node is not known yet
 	asked      int64
 	allocated  int64
 	collector  trace.Collector
@@ -54,9 +54,9 @@ func newMeasure(cluster Cluster, name string, seed int64, workload []*corev1.Pod
 	return m
 }
 
-// cardsOf counts a node's healthy cards. Their memory is what shares can hold of the first.
+// cardsOf counts a node's healthy GPUs. Their memory is what shares can hold of the first.
 func cardsOf(node *corev1.Node) cards {
-	inventory, _ := gpu.InventoryOf(node) // it is right to count either way
+	inventory, _ := gpu.InventoryOf(node) // the count is correct in either case
 	var c cards
 	for i := range inventory.Cards {
 		if inventory.Cards[i].Health == gpu.Healthy {
@@ -69,7 +69,7 @@ func cardsOf(node *corev1.Node) cards {
 	return c
 }
 
-// milliOf is what a pod asks of GPUs, in thousandths of one: shares by their part of a card's memory.
+// milliOf is what a pod asks of GPUs, in thousandths of one: shares by their part of a GPU's memory.
 func milliOf(pod *corev1.Pod, card cards) int64 {
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
@@ -82,7 +82,7 @@ func milliOf(pod *corev1.Pod, card cards) int64 {
 	return milli
 }
 
-// arrived counts an arrival and returns how many came before it.
+// arrived counts an arrival and returns the number of earlier ones.
 func (m *measure) arrived(arrival *Arrival) int {
 	m.asked += milliOf(arrival.Pod, m.mean)
 	m.result.Arrivals++
@@ -108,7 +108,7 @@ func (m *measure) ended(pod *corev1.Pod) {
 	m.fragments.remove(pod)
 }
 
-// sample notes how things are after an arrival.
+// sample records the state after an arrival.
 func (m *measure) sample(now time.Duration) {
 	m.collector.Add(m.asked, m.allocated)
 	m.note(now)
@@ -131,7 +131,7 @@ func (m *measure) withdrawn(arrival *Arrival) {
 	m.result.Withdrawn++
 }
 
-// evicted notes that a pod made room for another.
+// evicted records an eviction for another pod.
 func (m *measure) evicted(victim, preemptor *corev1.Pod, now time.Duration) {
 	m.result.Evictions = append(m.result.Evictions, Eviction{
 		Pod: nameOf(victim).String(), For: nameOf(preemptor).String(), At: now.Seconds(),
@@ -143,7 +143,7 @@ func (m *measure) finish(left []*entry) *Result {
 	r := &m.result
 	r.Placed = r.Arrivals - r.Withdrawn
 	for _, pod := range left {
-		if pod.order >= 0 { // those of the cluster, which were evicted, are no arrivals
+		if pod.order >= 0 { // evicted pods of the cluster are no arrivals
 			r.Placed--
 		}
 	}
@@ -166,8 +166,7 @@ func (m *measure) finish(left []*entry) *Result {
 
 func gpus(milli int64) float64 { return float64(milli) / gpu.MilliPerCard }
 
-// refused counts the pods without a node by what they ask for and what stands first against it, those with the most pods
-// first.
+// refused counts the pods without a node by their request and their first reason, those with the most pods first.
 func (m *measure) refused(left []*entry) []Refusal {
 	var all []Refusal
 	type kind struct{ asks, reason string }
@@ -206,7 +205,7 @@ func distributionOf(all []time.Duration) *Distribution {
 	return &Distribution{Mean: sum / float64(len(all)), P50: at(50), P99: at(99), Max: at(100)}
 }
 
-// reasonsOfGangs returns why each gang waits: what was said of its last member, which was tried when all had come.
+// reasonsOfGangs returns why each gang waits: the reasons of its last member, which was tried when all had arrived.
 func reasonsOfGangs(left []*entry) map[types.NamespacedName][]string {
 	out := map[types.NamespacedName][]string{}
 	for _, pod := range left {

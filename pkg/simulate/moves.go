@@ -20,11 +20,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/defrag"
 )
 
-// Moves has the advice of pkg/defrag applied, as gpuctl advise defrag --apply does.
+// Moves applies the advice of pkg/defrag, as gpuctl advise defrag --apply does.
 type Moves struct {
 	Limits defrag.Limits
-	// Every is how much time goes by between one advice and the next, if any pod waits. There is a last one as long after
-	// the end.
+	// Every is the time between two rounds of advice, if any pod waits. A last round follows that long after the end.
 	Every time.Duration
 }
 
@@ -58,13 +57,13 @@ func newMover(options *Moves, cluster Cluster) mover {
 	return m
 }
 
-// epoch is when a simulation begins, for those who want a date.
+// epoch is the date on which a simulation begins.
 var epoch = time.Unix(0, 0)
 
 // longAgo is when the pods of the cluster started, before the simulation.
 const longAgo = -365 * 24 * time.Hour
 
-// advise has pods moved for those that wait, when it is time.
+// advise moves pods for those that wait, when it is due.
 func (r *replay) advise(ctx context.Context, last bool) error {
 	if r.mover.Moves == nil || len(r.waiting) == 0 || r.now < r.mover.next && !last {
 		return nil
@@ -85,7 +84,7 @@ func (r *replay) advise(ctx context.Context, last bool) error {
 	return nil
 }
 
-// facts are what a plan is made from at a time.
+// facts returns the input of a plan at a time.
 func (r *replay) facts(at time.Duration) *defrag.Facts {
 	facts := &defrag.Facts{Now: epoch.Add(at), Budgets: r.mover.budgets}
 	for _, object := range r.engine.nodes.List() {
@@ -114,8 +113,8 @@ func running(e *entry) *corev1.Pod {
 	return pod
 }
 
-// makeRoom makes the moves of a proposal, as long as the pods find places, and then places the pod that waits. Each node
-// that a pod leaves is closed until its place can be taken.
+// makeRoom makes the moves of a proposal, as long as the pods find places, and then places the waiting pod. Each node that a pod leaves stays closed
+// until its place can be taken.
 func (r *replay) makeRoom(ctx context.Context, p *defrag.Proposal) error {
 	waiting := r.byName[types.NamespacedName{Namespace: p.Namespace, Name: p.Pod}]
 	first := len(r.measure.result.Moves)
@@ -220,10 +219,10 @@ func (e *engine) retaint(name string, change func(*corev1.Node)) error {
 	return nil
 }
 
-// mostMoved is how many kinds of pods that were helped the table shows.
+// mostMoved is how many kinds of helped pods the table shows.
 const mostMoved = 5
 
-// writeMoves says for whom how many moves made room.
+// writeMoves prints how many moves made room, and for which pods.
 func writeMoves(to io.Writer, r *Result) {
 	if len(r.Moves) == 0 {
 		return

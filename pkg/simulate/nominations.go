@@ -11,8 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// nominations are the pods that are to come to a node on which others make room for them. kube-scheduler asks its queue,
-// which is empty here. Preemption asks from goroutines.
+// nominations are the pods with a nominated node on which victims make room for them. kube-scheduler uses its queue for that, which is empty here.
+// Preemption calls it from goroutines.
 type nominations struct {
 	mu sync.Mutex
 	to map[string][]fwk.PodInfo
@@ -71,7 +71,7 @@ func (n *nominations) remove(uid types.UID) {
 // set nominates a pod for the node that its status names, if it names one.
 func (n *nominations) set(pod *corev1.Pod) {
 	info, err := framework.NewPodInfo(pod)
-	if err != nil || pod.Status.NominatedNodeName == "" { // a pod that cannot be read comes nowhere
+	if err != nil || pod.Status.NominatedNodeName == "" { // a pod that cannot be read is never placed
 		n.DeleteNominatedPodIfExists(pod)
 		return
 	}

@@ -30,9 +30,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// ParseCluster reads nodes, and the pods on them, from YAML or JSON such as kubectl get nodes,pods -A -o yaml prints.
-// Pods that have ended are left out. Pods without a node are returned apart: they wait. PodGroups, GPUQuotas,
-// PodDisruptionBudgets and PriorityClasses are kept; all else schedules nothing.
+// ParseCluster reads nodes, and the pods on them, from YAML or JSON such as kubectl get nodes,pods -A -o yaml prints. Pods that have ended are
+// omitted. Pods without a node are returned separately: they wait. PodGroups, GPUQuotas, PodDisruptionBudgets and PriorityClasses are kept; other
+// objects do not affect scheduling.
 func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 	objects, err := parseObjects(data)
 	if err != nil {
@@ -63,8 +63,8 @@ func ParseCluster(data []byte) (cluster Cluster, waiting []Arrival, err error) {
 	return cluster, waiting, nil
 }
 
-// ParseWorkload reads what is to be placed: gpuctl's documents, or Pods, Jobs and Deployments of Kubernetes. Pods
-// that have a node already are placed again. All arrive at once, in order.
+// ParseWorkload reads the workload: gpuctl's documents, or Pods, Jobs and Deployments of Kubernetes. Pods that already have a node are placed again.
+// All arrive at once, in order.
 func ParseWorkload(name string, data []byte, cluster Cluster) ([]Arrival, error) {
 	objects, err := parseObjects(data)
 	if errors.Is(err, errNotKubernetes) {
@@ -106,7 +106,7 @@ var decoder = func() runtime.Decoder {
 
 var errNotKubernetes = errors.New("no apiVersion and kind: want Kubernetes objects")
 
-// maxUnfolded is by how many bytes aliases may make a file larger. Programs such as kubectl write none.
+// maxUnfolded is by how many bytes aliases may enlarge a file. Programs such as kubectl write none.
 const maxUnfolded = 1 << 20
 
 // parseObjects reads documents of YAML or JSON, and the items of lists in them.
@@ -142,7 +142,7 @@ func decodeObject(raw []byte) ([]runtime.Object, error) {
 	case runtime.IsMissingVersion(err) || runtime.IsMissingKind(err):
 		return nil, errNotKubernetes
 	case runtime.IsNotRegisteredError(err):
-		return nil, nil // a kind that schedules nothing, such as a custom resource
+		return nil, nil // a kind that does not affect scheduling, such as a custom resource
 	case err != nil:
 		return nil, err
 	case !meta.IsListType(object):
@@ -197,7 +197,7 @@ func renderJobs(name string, data []byte, cluster Cluster) ([]runtime.Object, er
 	return objects, nil
 }
 
-// typedOf returns a PodGroup, which is rendered without its Go type, with it, and all else as it is.
+// typedOf adds the Go type to a PodGroup, which is rendered without it, and returns other objects unchanged.
 func typedOf(object runtime.Object) (runtime.Object, error) {
 	untyped, ok := object.(*unstructured.Unstructured)
 	if !ok || untyped.GetKind() != names.PodGroupKind {
@@ -232,7 +232,7 @@ func stamp(template *corev1.PodTemplateSpec, namespace, name string, count int32
 	return pods
 }
 
-// named completes what the API server would: a namespace, and a UID, by which the scheduler tells pods apart.
+// named sets what the API server would: a namespace, and a UID, by which the scheduler identifies pods.
 func named(pods []*corev1.Pod) []*corev1.Pod {
 	for _, pod := range pods {
 		if pod.Namespace == "" {
@@ -241,7 +241,7 @@ func named(pods []*corev1.Pod) []*corev1.Pod {
 		if pod.UID == "" {
 			pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
 		}
-		delete(pod.Annotations, names.AnnotationGPUDevices) // cards that it had before
+		delete(pod.Annotations, names.AnnotationGPUDevices) // GPUs that it had before
 	}
 	return pods
 }

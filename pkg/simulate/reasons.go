@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// reasonsOf returns why nodes were rejected, the most frequent reason first. Nodes that were not looked at, since the
-// pod asks for those of another pool or type, are left out where any others tell.
+// reasonsOf returns why nodes were rejected, the most frequent reason first. Nodes that were skipped because they are in another pool or of another
+// type are omitted if any other node has a reason.
 func reasonsOf(unfit *framework.FitError) []string {
 	counts := map[string]int{}
 	count := func(status *fwk.Status) {

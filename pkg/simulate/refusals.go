@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// underWay is how many changes may come between a refusal and its report.
+// underWay is the maximum number of changes between a refusal and its report.
 const underWay = 16
 
 // departure is a pod that left with an event.
@@ -16,7 +16,7 @@ type departure struct {
 	event int
 }
 
-// refuse tries a pod that was refused. What left just before that was known may still have been there.
+// refuse retries a refused pod. Pods that left shortly before the report may still have been there.
 func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
 	if _, ours := v.engine.profileOf(pod); !ours {
 		return nil
@@ -40,15 +40,15 @@ func (v *verifier) refuse(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// chooseNext decides about a pod in the attempt after the last recorded one. How many attempts found no node in between is
-// not recorded, and numbers beyond that of the next decision would have what learns the demand begin again.
+// chooseNext decides about a pod in the attempt after the last recorded one. The number of failed attempts in between is not recorded. A number
+// beyond that of the next decision would reset what learns the demand.
 func (v *verifier) chooseNext(ctx context.Context, pod *corev1.Pod) (Decision, error) {
 	v.engine.attempts.Set(v.number)
 	got, _, err := v.engine.choose(ctx, pod)
 	return got, err
 }
 
-// chooseBeside decides about a pod as if those who left last were still there.
+// chooseBeside decides about a pod as if the pods that left last were still there.
 func (v *verifier) chooseBeside(ctx context.Context, pod *corev1.Pod) (Decision, error) {
 	v.departed = slices.DeleteFunc(v.departed, func(d departure) bool { return d.event < v.event-underWay })
 	for _, d := range v.departed {

@@ -17,7 +17,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// replay is a run: what waits, what runs, and what has been measured.
+// replay is a run: the waiting pods, the running pods, and the measurements.
 type replay struct {
 	engine  *engine
 	measure measure
@@ -42,7 +42,7 @@ type entry struct {
 	// bound is the pod with its node, nil while it has none. A member of a gang that waits for others is held.
 	bound *corev1.Pod
 	held  bool
-	// starts counts how often it was placed: what was to end with an earlier start does not.
+	// starts counts its placements: an end event of an earlier start is ignored.
 	starts int
 	// since is when it was placed last.
 	since time.Duration
@@ -71,7 +71,7 @@ func podsOfArrivals(arrivals []Arrival) []*corev1.Pod {
 	return pods
 }
 
-// waitingAgain is a pod as it was before it had a node.
+// waitingAgain returns a pod in its state before it had a node.
 func waitingAgain(pod *corev1.Pod) *corev1.Pod {
 	before := pod.DeepCopy()
 	before.Spec.NodeName, before.Status = "", corev1.PodStatus{}
@@ -87,7 +87,7 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// arrive lets time pass until an arrival comes, and gives it its turn.
+// arrive advances the time to an arrival, and tries it.
 func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 	if err := r.advance(ctx, arrival.At); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 	if err := r.try(ctx, pod); err != nil {
 		return err
 	}
-	if pod.held { // it may be the last of its gang to come
+	if pod.held { // it may be the last member of its gang
 		if err := r.retry(ctx, func(other *entry) bool { return gangOf(other.Pod) == gangOf(pod.Pod) }); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (r *replay) arrive(ctx context.Context, arrival *Arrival) error {
 	return nil
 }
 
-// wait puts a pod among those that have no node.
+// wait adds a pod to those without a node.
 func (r *replay) wait(pod *entry) (err error) {
 	if pod.alike == "" {
 		if pod.alike, err = alikeness(pod.Arrival); err != nil {
@@ -129,7 +129,7 @@ func (r *replay) wait(pod *entry) (err error) {
 	return nil
 }
 
-// alikeness is equal for pods that the scheduler cannot tell apart but by name, and by the name of their gang.
+// alikeness is equal for pods that the scheduler cannot distinguish except by name, and by the name of their gang.
 func alikeness(arrival *Arrival) (string, error) {
 	pod, labels, members := arrival.Pod, maps.Clone(arrival.Pod.Labels), int32(0)
 	if arrival.Group != nil {
@@ -148,7 +148,7 @@ func compareWaiting(a, b *entry) int {
 	return cmp.Or(cmp.Compare(schedulinghelper.PodPriority(b.Pod), schedulinghelper.PodPriority(a.Pod)), cmp.Compare(a.order, b.order))
 }
 
-// try gives a pod that waits a scheduling attempt, and a second one where others were evicted for it.
+// try runs a scheduling attempt for a waiting pod, and a second one if others were evicted for it.
 func (r *replay) try(ctx context.Context, pod *entry) error {
 	out, err := r.engine.try(ctx, pod.Pod)
 	if err != nil {
@@ -166,7 +166,7 @@ func (r *replay) try(ctx context.Context, pod *entry) error {
 	return r.tryOn(ctx, pod, out.nominated)
 }
 
-// tryOn gives a pod an attempt for which others have made room on a node.
+// tryOn runs an attempt for a pod for which others have made room on a node.
 func (r *replay) tryOn(ctx context.Context, pod *entry, node string) error {
 	nominated := pod.Pod.DeepCopy()
 	nominated.Status.NominatedNodeName = node
@@ -178,7 +178,7 @@ func (r *replay) tryOn(ctx context.Context, pod *entry, node string) error {
 	return r.apply(out)
 }
 
-// apply notes who has got a node, and who has given up a place.
+// apply records which pods got a node, and which released a place.
 func (r *replay) apply(out outcome) error {
 	for _, bound := range out.bound {
 		pod := r.entries[bound.UID]
@@ -197,7 +197,7 @@ func (r *replay) apply(out outcome) error {
 	return nil
 }
 
-// evict takes a pod's node away. Its controller makes another, which waits from now on.
+// evict releases a pod's node. Its controller creates another, which waits from now on.
 func (r *replay) evict(ctx context.Context, victim, preemptor *entry) error {
 	if victim == nil || victim.bound == nil {
 		return nil // it was never there, or has ended
@@ -222,7 +222,7 @@ func (r *replay) end(ctx context.Context, pod *entry) error {
 	return nil
 }
 
-// over ends a pod, if what was to end is still there.
+// over ends a pod, unless the event is outdated.
 func (r *replay) over(ctx context.Context, ended event) error {
 	pod := ended.pod
 	switch {
@@ -236,7 +236,7 @@ func (r *replay) over(ctx context.Context, ended event) error {
 	return nil
 }
 
-// advance lets pods end until a time, and those that wait have their turn after each moment at which some did.
+// advance lets pods end until a time, and tries the waiting ones after each moment at which some did.
 func (r *replay) advance(ctx context.Context, until time.Duration) error {
 	for len(r.events) > 0 && r.events[0].at <= until {
 		r.passes(r.events[0].at)
@@ -265,8 +265,8 @@ func (r *replay) passes(until time.Duration) {
 	r.now = until
 }
 
-// retry gives those that wait, and are meant, a turn. When a pod fits nowhere, those after it that are alike are not
-// tried. Members of gangs that wait for others at the end give up their places.
+// retry tries the selected waiting pods. When a pod fits nowhere, equal ones after it are skipped. Members of gangs that still wait for others at the
+// end release their places.
 func (r *replay) retry(ctx context.Context, meant func(*entry) bool) error {
 	refused := map[string]bool{}
 	for _, pod := range slices.Clone(r.waiting) {
@@ -285,7 +285,7 @@ func (r *replay) retry(ctx context.Context, meant func(*entry) bool) error {
 	return r.apply(out)
 }
 
-// drain lets time pass until nothing ends any more.
+// drain advances the time until no more pods end.
 func (r *replay) drain(ctx context.Context) error {
 	for len(r.events) > 0 && len(r.waiting) > 0 {
 		if err := r.advance(ctx, r.events[0].at); err != nil {

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
-// Result is what came of a run. GPUs are counted whole; a share of one counts as its part of the card's memory.
+// Result is the result of a run. GPUs are counted whole; a share of one counts as its part of the GPU's memory.
 type Result struct {
 	// Name is that of the candidate.
 	Name string `json:"name"`
@@ -30,13 +30,13 @@ type Result struct {
 	// ArrivedPercent and AllocatedPercent are AskedGPUs and AllocatedGPUs as shares of all GPUs, at the end.
 	ArrivedPercent   float64 `json:"arrivedPercent"`
 	AllocatedPercent float64 `json:"allocatedPercent"`
-	// FragmentedPercent is how much of all GPUs is free and of no use to the pods of the workload, on average.
+	// FragmentedPercent is how much of all GPUs is free but unusable for the pods of the workload, on average.
 	FragmentedPercent float64 `json:"fragmentedPercent"`
 	// Delay is how long pods waited for a node, Completion how long from arrival to end. Both are absent where no
 	// arrival has a lifetime.
 	Delay      *Distribution `json:"delaySeconds,omitempty"`
 	Completion *Distribution `json:"completionSeconds,omitempty"`
-	// Refused are the pods that still wait at the end, by what they ask for and why they wait.
+	// Refused are the pods that still wait at the end, grouped by request and reason.
 	Refused []Refusal `json:"refused"`
 	// Decisions are the placements in the order in which they were made.
 	Decisions []Decision `json:"decisions,omitempty"`
@@ -78,8 +78,8 @@ type Decision struct {
 	At float64 `json:"at,omitempty"`
 }
 
-// AllocatedAt returns the share of all GPUs that was allocated, in percent, when pods had asked for so many percent of
-// them: the mean over the arrivals that round to it. ok is false where so much was never asked for.
+// AllocatedAt returns the allocated share of all GPUs, in percent, at the time when pods had requested the given percentage of them: the mean over
+// the arrivals that round to it. ok is false if that much was never requested.
 func (r *Result) AllocatedAt(arrivedPercent int) (allocated float64, ok bool) {
 	if arrivedPercent < 0 || arrivedPercent >= trace.Percents || float64(arrivedPercent) > r.ArrivedPercent+0.5 {
 		return 0, false
@@ -87,7 +87,7 @@ func (r *Result) AllocatedAt(arrivedPercent int) (allocated float64, ok bool) {
 	return r.series[arrivedPercent], true
 }
 
-// describe says in a few words what a pod asks of GPUs.
+// describe summarizes a pod's GPU request.
 func describe(pod *corev1.Pod) string {
 	demand, err := gpu.DemandOf(pod)
 	text := "no GPU"

@@ -26,12 +26,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// Cluster is what there is before anything arrives.
+// Cluster is the initial state of the cluster.
 type Cluster struct {
 	Nodes []*corev1.Node
 	// Pods are those that run on the nodes already.
 	Pods []*corev1.Pod
-	// Began is when it was as it is, the zero time for a cluster whose pods tell nothing of time: the start of a simulation of it.
+	// Began is when it was in this state. It is the zero time for a cluster whose pods have no times: then it is the start of the simulation.
 	Began time.Time
 	// Ends is when pods that run already end, by UID, from the start of the simulation. Others stay.
 	Ends map[types.UID]time.Duration
@@ -39,9 +39,9 @@ type Cluster struct {
 	Groups  []*gangsv1.PodGroup
 	Budgets []*policyv1.PodDisruptionBudget
 	Classes []*schedulingv1.PriorityClass
-	// Reservations are those of a cluster in which it is the zero time: the clock of plugins stands still there.
+	// Reservations are those of a cluster at the zero time: the clock of plugins stands still there.
 	Reservations []*names.GPUReservation
-	// Quotas say how many GPUs namespaces may have, and who leaves for whom.
+	// Quotas define how many GPUs namespaces may have, and which pods are evicted for which.
 	Quotas []*names.GPUQuota
 }
 
@@ -60,7 +60,7 @@ type Arrival struct {
 
 // Candidate is one configuration to try.
 type Candidate struct {
-	// Name tells results apart.
+	// Name identifies results.
 	Name string
 	// Config is kube-scheduler's configuration, with defaults. The profile of each pod is that of its schedulerName.
 	Config *config.KubeSchedulerConfiguration
@@ -70,17 +70,17 @@ type Candidate struct {
 type Options struct {
 	// Seed decides between nodes of equal score. Production has 0.
 	Seed int64
-	// Progress, if set, is told after each pod how many of the arrivals have had their first turn.
+	// Progress, if set, is called after each pod with the number of arrivals that have had their first attempt.
 	Progress func(done int)
 	// Explain, if set, records why pods are where they are.
 	Explain *explain.Recorder
-	// Start, if set, is the time at which the simulation starts. By it the scheduler has a clock, so that deadlines and promises
-	// count, as min-runtimes do. Without one no time passes for the scheduler.
+	// Start, if set, is the time at which the simulation starts. It gives the scheduler a clock, so that deadlines and reserved starts count, as
+	// min-runtimes do. Without it no time passes for the scheduler.
 	Start time.Time
-	// Past is how long jobs of each namespace have run, in place of what the ledger says that a configuration names: nobody is asked in
-	// a simulation. nil is not known.
+	// Past is how long jobs of each namespace have run. It replaces the ledger that a configuration names, which a simulation does not query. nil is
+	// unknown.
 	Past *survival.History
-	// Moves, if set, has running pods moved to make room for those that wait.
+	// Moves, if set, moves running pods to make room for waiting ones.
 	Moves *Moves
 }
 

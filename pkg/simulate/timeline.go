@@ -18,7 +18,7 @@ type sample struct {
 // timeline is what is drawn of a run.
 type timeline struct {
 	samples []sample
-	// timed says that pods end, so that time is what counts, and not how much was asked for.
+	// timed is true if pods end, so that the axis is time, and not the amount requested.
 	timed bool
 	// delays are how long pods waited for their node, in order of length.
 	delays []time.Duration
@@ -45,7 +45,7 @@ func (t *timeline) line(name string, value func(*sample) float64) chart.Line {
 // shortestDelay is where a scale without zero begins: pods that waited for less count as those that did not wait.
 const shortestDelay = time.Second
 
-// distribution draws which share of the pods, in percent, waited for so many seconds at most, up to a longest.
+// distribution draws the share of the pods, in percent, by their maximum wait in seconds, up to a longest.
 func (t *timeline) distribution(name string, longest time.Duration) chart.Line {
 	out := chart.Line{Name: name}
 	if len(t.delays) == 0 {

@@ -13,9 +13,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/trace"
 )
 
-// Traces count GPUs in thousandths and do not say how much memory the cards have. Here shares can hold traceCardMiB of each
-// card, so that a thousandth is exactly 1 MiB and a share is one of memory, as our plugins know them. The driver is taken to
-// keep traceReservedMiB beside, as of any card of that size.
+// Traces count GPUs in thousandths and do not say how much memory the GPUs have. Here shares can hold traceCardMiB of each
+// GPU, so that a thousandth is exactly 1 MiB and a share is one of memory, as our plugins know them. The driver is taken to
+// keep traceReservedMiB beside, as of any GPU of that size.
 const (
 	traceCardMiB     = trace.MilliPerGPU
 	traceReservedMiB = 512
@@ -100,7 +100,7 @@ func podOf(p *trace.Pod, number int) *corev1.Pod {
 	return pod
 }
 
-// anyOf admits nodes of some GPU types, none of them preferred.
+// anyOf selects nodes of some GPU types, without preference.
 func anyOf(models []string) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{

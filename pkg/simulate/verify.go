@@ -16,21 +16,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/simulate/recording"
 )
 
-// Comparison is how many decisions of a recording a simulation makes alike, each of them on what the cluster was like
-// then: a difference does not lead to others.
+// Comparison is how many decisions of a recording a simulation reproduces, each from the recorded state of the cluster: a difference does not cause
+// others.
 type Comparison struct {
 	// Name is that of the candidate.
 	Name string `json:"name"`
 	// Placements is how many pods the scheduler placed, SameNode on how many of them the simulation agrees about the node,
-	// and SamePlace about the node and every card.
+	// and SamePlace about the node and every GPU.
 	Placements int `json:"placements"`
 	SameNode   int `json:"sameNode"`
 	SamePlace  int `json:"samePlace"`
 	// Refusals is how often the scheduler found no place for a pod, SameRefusals how often the simulation finds none either.
 	Refusals     int `json:"refusals"`
 	SameRefusals int `json:"sameRefusals"`
-	// JustLeft is how many of SameRefusals come out the same only beside pods that had left before the refusal was reported:
-	// unlike a binding, a refusal does not tell what the scheduler knew when it decided.
+	// JustLeft is how many of SameRefusals are reproduced only beside pods that had left before the refusal was reported: unlike a binding, a refusal
+	// does not record what the scheduler knew when it decided.
 	JustLeft int `json:"justLeft"`
 	// ReproducedPercent is the share of placements and refusals that are the same.
 	ReproducedPercent float64 `json:"reproducedPercent"`
@@ -38,7 +38,7 @@ type Comparison struct {
 	Differences []Difference `json:"differences"`
 }
 
-// Difference is a decision that comes out otherwise.
+// Difference is a decision that is not reproduced.
 type Difference struct {
 	Pod       string   `json:"pod"`
 	Recorded  Decision `json:"recorded"`
@@ -47,7 +47,7 @@ type Difference struct {
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// Verify makes the decisions of a recording again. Pods of other schedulers are placed as recorded.
+// Verify repeats the decisions of a recording. Pods of other schedulers are placed as recorded.
 func Verify(ctx context.Context, rec *recording.Recording, candidate Candidate, options Options) (*Comparison, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -92,17 +92,17 @@ type verifier struct {
 	number    int64
 	waiting   map[types.UID]*corev1.Pod
 	running   map[types.UID]*corev1.Pod
-	// event is the one at hand, departed who left with the last ones.
+	// event is the number of the current event, departed are the pods that left with the last ones.
 	event    int
 	departed []departure
 }
 
-// catchUp makes the decisions that were made before a revision was known to the scheduler.
+// catchUp repeats the decisions that were made before the scheduler knew a revision.
 func (v *verifier) catchUp(ctx context.Context, revision int64) error {
 	for len(v.decisions) > 0 && v.decisions[0].seen < revision {
 		decision := v.decisions[0]
 		v.decisions = v.decisions[1:]
-		if decision.number > 0 { // what is tried beside, or was and is not recorded
+		if decision.number > 0 { // attempts outside of the recording, or missing from it, have no number
 			v.engine.attempts.Set(decision.number - 1)
 			v.number = decision.number
 		}
@@ -119,7 +119,7 @@ func (v *verifier) happen(ctx context.Context, event *recording.Event) error {
 	case event.Node != nil:
 		return v.engine.changeNode(event.Type, event.Node)
 	case event.Pod == nil:
-		return nil // PodGroups are known from the beginning
+		return nil // PodGroups are known from the start
 	}
 	pod := event.Pod
 	waited, isWaiting := v.waiting[pod.UID]
@@ -130,7 +130,7 @@ func (v *verifier) happen(ctx context.Context, event *recording.Event) error {
 	case isRunning:
 		return nil
 	case pod.Spec.NodeName != "":
-		return v.place(pod) // nobody decided about it: it came with a node
+		return v.place(pod) // not a decision: it came with a node
 	case isWaiting:
 		return v.change(ctx, waited, pod)
 	}
@@ -166,7 +166,7 @@ func (v *verifier) leave(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// change takes in what became of a pod that waits: it is another one now, was nominated for a node, or was refused.
+// change applies a change of a waiting pod: it was replaced, was nominated for a node, or was refused.
 func (v *verifier) change(ctx context.Context, before, pod *corev1.Pod) error {
 	v.waiting[pod.UID] = pod
 	v.engine.nominations.set(pod)
@@ -179,7 +179,7 @@ func (v *verifier) change(ctx context.Context, before, pod *corev1.Pod) error {
 	return v.refuse(ctx, before)
 }
 
-// refusalOf tells refusals apart; "" is none.
+// refusalOf identifies a refusal; "" is none.
 func refusalOf(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
@@ -189,11 +189,11 @@ func refusalOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// decide makes the decision about a pod again, and takes the one of the recording.
+// decide repeats the decision about a pod, and then applies the recorded one.
 func (v *verifier) decide(ctx context.Context, placed *corev1.Pod) error {
 	pod, ok := v.waiting[placed.UID]
 	if !ok {
-		return nil // it came with a node, and is placed when it comes
+		return nil // it comes with a node, and is placed on arrival
 	}
 	if _, ours := v.engine.profileOf(pod); !ours {
 		return v.place(placed)
@@ -247,7 +247,7 @@ func (e *engine) changeNode(kind watch.EventType, node *corev1.Node) error {
 	return e.nodes.Update(node)
 }
 
-// clusterOf returns what there was when a recording began, and who waited.
+// clusterOf returns the initial cluster of a recording, and the waiting pods.
 func clusterOf(rec *recording.Recording) (Cluster, []*corev1.Pod) {
 	cluster := Cluster{Nodes: rec.Nodes, Groups: slices.Clone(rec.Groups)}
 	for i := range rec.Events {

@@ -10,15 +10,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// array is the tasks of a script.
+// array are the tasks of a script.
 type array struct {
-	// ids are the numbers that the script's tasks have, in order; none for a script without an array.
+	// ids are the task IDs of the script, sorted; none for a script without an array.
 	ids []int
-	// atOnce is how many run at a time, 0 for all.
+	// atOnce is the number of concurrent tasks, 0 for all.
 	atOnce int
 }
 
-// takeArray reads A-B:STEP,C,…%N.
+// takeArray parses A-B:STEP,C,…%N.
 func (r *request) takeArray(value string) error {
 	list, most, capped := strings.Cut(value, "%")
 	out := array{}
@@ -46,7 +46,7 @@ func (r *request) takeArray(value string) error {
 	return nil
 }
 
-// rangeOf reads N, A-B or A-B:STEP.
+// rangeOf parses N, A-B or A-B:STEP.
 func rangeOf(text string) (first, last, step int, err error) {
 	ends, by, stepped := strings.Cut(text, ":")
 	from, to, between := strings.Cut(ends, "-")
@@ -64,10 +64,10 @@ func rangeOf(text string) (first, last, step int, err error) {
 	return first, last, step, nil
 }
 
-// mostID keeps sums of numbers of tasks small.
+// mostID keeps sums of task IDs small.
 const mostID = 1 << 30
 
-// array is the tasks as gpuctl's YAML has them, "" for none. What has several nodes has no tasks here.
+// array returns the tasks in gpuctl's notation, "" for none. A job on several nodes cannot have tasks.
 func (r *request) array() string {
 	n := len(r.tasksOf.ids)
 	switch {
@@ -79,7 +79,7 @@ func (r *request) array() string {
 	return fmt.Sprintf("0-%d%%%d", n-1, r.tasksOf.atOnce)
 }
 
-// settleArray tells what is different from Slurm.
+// settleArray notes the differences from Slurm.
 func (r *request) settleArray() {
 	if len(r.tasksOf.ids) > 0 && r.nodes > 1 {
 		r.note(0, "its array is left out: a job on several nodes runs once. Create one for each value, with "+
@@ -88,7 +88,7 @@ func (r *request) settleArray() {
 	}
 }
 
-// arrayVariables are what Slurm sets for a task.
+// arrayVariables returns the variables that Slurm sets for a task.
 func (r *request) arrayVariables() [][2]string {
 	ids := r.tasksOf.ids
 	if len(ids) == 0 {
@@ -97,12 +97,12 @@ func (r *request) arrayVariables() [][2]string {
 	return [][2]string{
 		{"SLURM_ARRAY_TASK_ID", taskID(ids)}, {"SLURM_ARRAY_TASK_COUNT", strconv.Itoa(len(ids))},
 		{"SLURM_ARRAY_TASK_MIN", strconv.Itoa(ids[0])}, {"SLURM_ARRAY_TASK_MAX", strconv.Itoa(ids[len(ids)-1])},
-		// All tasks have the same: the name of a pod is that of the job and the number of its task.
+		// All tasks share the job ID: a pod's name consists of the job's name and the task's number.
 		{"SLURM_ARRAY_JOB_ID", `$(($(echo "${HOSTNAME%-*}" | cksum | cut -d' ' -f1) % 10000000))`},
 	}
 }
 
-// taskID is the number of a task in Slurm, in words of a shell.
+// taskID returns a shell expression for a task's ID in Slurm.
 func taskID(ids []int) string {
 	first, step := ids[0], 1
 	if len(ids) > 1 {

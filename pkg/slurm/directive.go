@@ -7,7 +7,7 @@ import (
 // directive is one option of an #SBATCH line.
 type directive struct {
 	line int
-	// name is the option's long name, without dashes; as it was written if there is no such option.
+	// name is the option's long name, without dashes; for an unknown option, the text as written.
 	name, value string
 	// written is the option as it stands in the script.
 	written string
@@ -16,7 +16,7 @@ type directive struct {
 
 const marker = "#SBATCH"
 
-// directives returns the options of the script, in its order. Like sbatch, it stops at the first command.
+// directives returns the options of the script in order. Like sbatch, it stops at the first command.
 func directives(lines []string) []directive {
 	var out []directive
 	for i, line := range lines {
@@ -31,13 +31,13 @@ func directives(lines []string) []directive {
 	return out
 }
 
-// isComponentMark reports whether a word stands between the options of two components of a heterogeneous job. What follows it must not
-// change what was asked before it. Slurm called it packjob before 20.02.
+// isComponentMark reports whether a word separates the options of two components of a heterogeneous job. The options after it must not change the
+// requests before it. Slurm called it packjob before 20.02.
 func isComponentMark(d directive) bool {
 	return !d.known && (d.written == "hetjob" || d.written == "packjob")
 }
 
-// splitWords splits a line as a shell would: by blanks, with quotes, up to a comment.
+// splitWords splits a line as a shell does: by blanks, with quotes, up to a comment.
 func splitWords(text string) []string {
 	var words []string
 	var word strings.Builder
@@ -71,7 +71,7 @@ func splitWords(text string) []string {
 	return words
 }
 
-// parseWords reads options as getopt does: --name=value, --name value, -n value, -nvalue.
+// parseWords parses options as getopt does: --name=value, --name value, -n value, -nvalue.
 func parseWords(line int, words []string) []directive {
 	var out []directive
 	for i := 0; i < len(words); i++ {
@@ -101,13 +101,13 @@ func parseWords(line int, words []string) []directive {
 	return out
 }
 
-// optionTakesValue says whether sbatch has an option, and whether its value may be the next word.
+// optionTakesValue reports whether sbatch has an option, and whether its value may be the next word.
 func optionTakesValue(name string) (takes, known bool) {
 	o, known := options[name]
 	return known && !o.flag, known
 }
 
-// shortOptions are the letters of options that sbatch has.
+// shortOptions are the short options of sbatch.
 var shortOptions = map[byte]string{
 	'A': "account", 'a': "array", 'B': "extra-node-info", 'b': "begin", 'C': "constraint", 'c': "cpus-per-task",
 	'D': "chdir", 'd': "dependency", 'e': "error", 'F': "nodefile", 'G': "gpus", 'H': "hold", 'i': "input",

@@ -9,13 +9,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// option is what becomes of one option of sbatch.
+// option describes the conversion of one option of sbatch.
 type option struct {
-	// flag marks options without a value, or with one behind = alone.
+	// flag marks options without a value, or with a value only after =.
 	flag bool
-	// take reads the value; nil options are told by note.
+	// take parses the value; if it is nil, note explains the option.
 	take func(r *request, value string) error
-	// note says why the option has no counterpart and what to use, in words that a catalogue knows; empty for one that needs none.
+	// note says why the option has no counterpart and what to use instead, as text with a translation; empty if no note is needed.
 	note string
 }
 
@@ -35,7 +35,7 @@ func (r *request) take(d directive) {
 	}
 }
 
-// mostOfAnything bounds every number, so that none overflows when they are multiplied.
+// mostOfAnything limits every number, so that products do not overflow.
 const mostOfAnything = 1_000_000
 
 func whole(value string) (int, error) {
@@ -56,7 +56,7 @@ func number(of func(*request) *int) func(*request, string) error {
 	}
 }
 
-// gpus reads [TYPE:]COUNT.
+// gpus parses [TYPE:]COUNT.
 func gpus(of func(*request) *int) func(*request, string) error {
 	return func(r *request, value string) error {
 		kind, count, found := strings.Cut(value, ":")
@@ -94,7 +94,7 @@ func (r *request) takePartition(value string) error {
 	return nil
 }
 
-// takeNodes reads N, or MIN-MAX.
+// takeNodes parses N, or MIN-MAX.
 func (r *request) takeNodes(value string) error {
 	least, most, between := strings.Cut(value, "-")
 	n, err := whole(least)
@@ -108,7 +108,7 @@ func (r *request) takeNodes(value string) error {
 	return nil
 }
 
-// takeGres reads gpu[:TYPE]:COUNT; what stands in parentheses says which sockets, and other resources are told.
+// takeGres parses gpu[:TYPE]:COUNT. It ignores sockets in parentheses, and reports other resources.
 func (r *request) takeGres(value string) error {
 	var others []string
 	for _, entry := range strings.Split(value, ",") {
@@ -147,7 +147,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// setType notes the type of the GPUs, in the words of our nodes where the options know them.
+// setType sets the GPU type, translated to the name that our nodes use if the options have it.
 func (r *request) setType(kind string) error {
 	if kind == "" {
 		return nil
@@ -169,7 +169,7 @@ func (r *request) takeTime(value string) (err error) {
 	return err
 }
 
-// takeExport reads ALL, NONE, NIL or a list of NAME=VALUE, and of names whose values only the submitting shell knows.
+// takeExport parses ALL, NONE, NIL, or a list of NAME=VALUE and of names whose values only the submitting shell knows.
 func (r *request) takeExport(value string) error {
 	var unknown []string
 	for _, entry := range strings.Split(value, ",") {
@@ -187,7 +187,7 @@ func (r *request) takeExport(value string) error {
 	return nil
 }
 
-// takeImage reads an image as pyxis writes it, with # behind the registry.
+// takeImage parses an image in pyxis notation, with # after the registry.
 func (r *request) takeImage(value string) error {
 	if strings.HasPrefix(value, "/") || strings.HasPrefix(value, ".") || strings.HasSuffix(value, ".sqsh") {
 		return phrase.Errorf("it is a file: a job needs an image of a registry")
@@ -196,13 +196,12 @@ func (r *request) takeImage(value string) error {
 	return nil
 }
 
-// priorities are what classes of service that nearly every cluster has are called here.
+// priorities maps common QOS names to priorities.
 var priorities = map[string]workload.Priority{
 	"high": workload.PriorityHigh, "normal": workload.PriorityMedium, "medium": workload.PriorityMedium, "low": workload.PriorityLow,
 }
 
-// takeQOS reads the class of service: what it permits is each cluster's own, so that only names that say a priority are
-// taken over.
+// takeQOS parses the QOS. Its meaning differs between clusters, so only names that express a priority are converted.
 func (r *request) takeQOS(value string) error {
 	priority, known := priorities[strings.ToLower(value)]
 	if !known {
@@ -214,7 +213,7 @@ func (r *request) takeQOS(value string) error {
 	return nil
 }
 
-// takeMounts reads SOURCE[:TARGET[:ro]],…
+// takeMounts parses SOURCE[:TARGET[:ro]],…
 func (r *request) takeMounts(value string) error {
 	for _, entry := range strings.Split(value, ",") {
 		parts := strings.Split(entry, ":")

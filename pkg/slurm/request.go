@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// request is what a script asks for. Counts of 0 were not given.
+// request is what a script requests. A count of 0 means not given.
 type request struct {
 	options Options
 	lines   []string
@@ -22,7 +22,7 @@ type request struct {
 	// line is the line of the option that is being read.
 	line int
 
-	// job is the name as Kubernetes allows it.
+	// job is the name in a form that Kubernetes accepts.
 	job string
 
 	name, comment, partition, directory, image string
@@ -45,7 +45,7 @@ func (r *request) note(line int, format string, args ...any) {
 	r.notes = append(r.notes, Note{Line: line, Message: phrase.Of(format, args...)})
 }
 
-// settle reckons what each node gets, as Slurm does from tasks.
+// settle computes what each node gets from the tasks, as Slurm does.
 func (r *request) settle() {
 	r.settleNodes()
 	r.gpus = max(r.gpus, divide(r.gpusTotal, r.nodes), r.gpusPerTask*max(r.tasksPerNode, 1))
@@ -69,7 +69,7 @@ func (r *request) settle() {
 	r.settleArray()
 }
 
-// settleNodes reckons nodes and tasks of each from what was given of them.
+// settleNodes computes the number of nodes and of tasks per node.
 func (r *request) settleNodes() {
 	if !r.nodesGiven && r.tasksPerNode > 0 && r.tasks > 0 {
 		r.nodes = max(divide(r.tasks, r.tasksPerNode), 1)
@@ -82,7 +82,7 @@ func (r *request) settleNodes() {
 	}
 }
 
-// nodesRunAll tells what is different from Slurm on several nodes, where a batch script runs on the first alone.
+// nodesRunAll notes that the script runs on all nodes, while in Slurm it runs only on the first.
 func (r *request) nodesRunAll() {
 	if r.nodes == 1 {
 		return
@@ -107,10 +107,10 @@ func times(a int64, b int) int64 {
 
 func (r *request) pool() string { return cmp.Or(r.options.Pool, r.partition) }
 
-// longestName leaves room for the names of a gang's pods.
+// longestName leaves room for the pod names of a gang.
 const longestName = 50
 
-// jobName is the name as Kubernetes allows it.
+// jobName returns the name in a form that Kubernetes accepts.
 func (r *request) jobName() string {
 	var out strings.Builder
 	written := cmp.Or(r.name, strings.TrimSuffix(path.Base(r.options.Name), path.Ext(r.options.Name)))
@@ -132,10 +132,10 @@ func (r *request) jobName() string {
 	return name
 }
 
-// units are those of Slurm: powers of 1024, and megabytes where there is none.
+// units are Slurm's units: powers of 1024; without a unit, megabytes.
 var units = map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40}
 
-// parseMemory reads an amount as sbatch does, in bytes.
+// parseMemory parses an amount as sbatch does, in bytes.
 func parseMemory(text string) (int64, error) {
 	digits, unit := strings.TrimSuffix(strings.ToUpper(text), "B"), int64(1<<20)
 	if n := len(digits); n > 0 && units[digits[n-1]] > 0 {
@@ -150,11 +150,10 @@ func parseMemory(text string) (int64, error) {
 
 func memoryText(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
 
-// longestLimit is more than any cluster's.
+// longestLimit is more than the limit of any cluster.
 const longestLimit = 3650 * 24 * time.Hour
 
-// parseTime reads minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
-// days-hours:minutes:seconds. No limit is 0.
+// parseTime parses minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and days-hours:minutes:seconds. No limit is 0.
 func parseTime(text string) (time.Duration, error) {
 	switch strings.ToUpper(text) {
 	case "0", "INFINITE", "UNLIMITED", "-1":

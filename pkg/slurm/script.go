@@ -12,13 +12,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// interpreters are the programs that take a script as the argument of -c.
+// interpreters are the programs that accept a script as the argument of -c.
 var interpreters = []string{"bash", "sh", "zsh", "dash", "python", "python3"}
 
-// shells of them know functions as the stand-ins use them.
+// shells are the interpreters that support the functions of the stand-ins.
 var shells = []string{"bash", "zsh"}
 
-// interpreterOf returns the words of a script's first line after #!, nil if it is none that can be run.
+// interpreterOf returns the words of a script's #! line, nil if it names no supported interpreter.
 func interpreterOf(first string) []string {
 	rest, ok := strings.CutPrefix(first, "#!")
 	words := strings.Fields(rest)
@@ -37,7 +37,7 @@ func interpreterOf(first string) []string {
 	return append([]string{path.Base(words[0])}, words[1:]...)
 }
 
-// command runs the script under what stands in for Slurm.
+// command returns the command that runs the script with the stand-ins for Slurm.
 func (r *request) command() []string {
 	interpreter := interpreterOf(r.lines[0])
 	body := r.body()
@@ -53,7 +53,7 @@ func (r *request) command() []string {
 	return jobplan.Unexpanded(append(interpreter, "-c", body))
 }
 
-// body is the script without its first line and without what sbatch read of it.
+// body returns the script without its first line and without #SBATCH lines.
 func (r *request) body() string {
 	var out []string
 	for _, line := range r.lines[1:] {
@@ -69,10 +69,10 @@ func (r *request) body() string {
 	return text
 }
 
-// quote makes a text one word of a shell.
+// quote quotes a text as one shell word.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// uses says whether a command of the script has a name.
+// uses reports whether the script runs a command with the name.
 func (r *request) uses(command string) bool {
 	pattern := regexp.MustCompile(`(^|[^-\w./$])` + regexp.QuoteMeta(command) + `($|[^-\w./=])`)
 	return slices.ContainsFunc(r.lines, func(line string) bool {
@@ -87,9 +87,9 @@ func (r *request) usesVariables() bool {
 	})
 }
 
-// variables are what Slurm sets for a script, as our variables have it; each is set only where the script has it.
+// variables returns Slurm's variables, expressed by ours; each is set only if the script uses it.
 func (r *request) variables() [][2]string {
-	// By the name that it runs under, which gpuctl create --name may have changed: the pod's is that with more behind it.
+	// The job ID derives from the name of the running job, which gpuctl create --name may have changed; a pod's name has a suffix.
 	id := `$(($(echo "${MASTER_ADDR:-$HOSTNAME}" | cksum | cut -d' ' -f1) % 10000000))`
 	tasks := fmt.Sprint(r.tasksPerNode)
 	all := fmt.Sprint(r.tasksPerNode * r.nodes)
@@ -108,8 +108,8 @@ func (r *request) variables() [][2]string {
 	}, r.arrayVariables()...)
 }
 
-// runsTasks stands in for srun: it runs the command once for each task of this node, and every node does so. Of fewer tasks than
-// the job has, the first ones run.
+// runsTasks stands in for srun: it runs the command once for each task of this node, on every node. If there are fewer tasks than the job has, the
+// first ones run.
 const runsTasks = `srun() {
   local tasks=%[2]d task=0 running="" failed=0 pid
   local all=$((tasks * ${NNODES:-1})) first=$((${NODE_RANK:-0} * tasks))
@@ -135,17 +135,17 @@ const runsTasks = `srun() {
 }
 `
 
-// listsHosts stands in for scontrol show hostnames, by which scripts find the first node.
+// listsHosts stands in for scontrol show hostnames, which scripts use to find the first node.
 const listsHosts = `scontrol() {
   echo "${MPI_HOSTS:-$HOSTNAME}" | tr , '\n' | sed 's/:[0-9]*$//'
 }
 `
 
-// loadsNothing stands in for environment modules: the image has what the script needs, or has not.
+// loadsNothing stands in for environment modules: the image either has what the script needs or not.
 const loadsNothing = `module() { :; }
 `
 
-// prelude is what stands before the script, of that what it uses.
+// prelude returns the stand-ins that the script uses, to be put before it.
 func (r *request) prelude() string {
 	var out strings.Builder
 	text := strings.Join(r.lines, "\n")
@@ -156,7 +156,7 @@ func (r *request) prelude() string {
 		}
 	}
 	if run {
-		out.WriteString("unset RANK WORLD_SIZE LOCAL_WORLD_SIZE\n") // Slurm sets none, and programs read them before SLURM_PROCID
+		out.WriteString("unset RANK WORLD_SIZE LOCAL_WORLD_SIZE\n") // Slurm sets none of them, and programs read them before SLURM_PROCID
 		cards := ""
 		if r.gpusPerTask > 0 {
 			cards = fmt.Sprintf(`CUDA_VISIBLE_DEVICES=$(seq -s, $((task * %d)) $((task * %d + %d))) `, r.gpusPerTask, r.gpusPerTask, r.gpusPerTask-1)
@@ -175,10 +175,10 @@ func (r *request) prelude() string {
 	return "# What stands in for Slurm.\n" + out.String() + "# The script.\n"
 }
 
-// srunAlone are options of srun that sbatch has not, and whose value may be the next word.
+// srunAlone are options of srun that sbatch does not have, and whose value may be the next word.
 var srunAlone = []string{"mpi", "task-prolog", "task-epilog", "prolog", "epilog", "relative", "het-group", "jobid"}
 
-// valuesApart returns, as alternatives of a shell's case, the long options in the script whose value is the next word.
+// valuesApart returns the long options of the script whose value is the next word, as alternatives of a shell case.
 func (r *request) valuesApart() string {
 	text := strings.Join(r.lines, "\n")
 	names := append(slices.Clone(srunAlone), slices.Collect(maps.Keys(options))...)
@@ -192,7 +192,7 @@ func (r *request) valuesApart() string {
 	return out
 }
 
-// tellOfScript notes what of the script itself has no counterpart.
+// tellOfScript notes which parts of the script itself have no counterpart.
 func (r *request) tellOfScript() {
 	text := strings.Join(r.lines, "\n")
 	for _, told := range []struct {

@@ -1,8 +1,8 @@
-// Package slurm turns batch scripts of Slurm into gpuctl's YAML, so that who comes from there begins with what they have.
+// Package slurm converts Slurm batch scripts to gpuctl's YAML, so that Slurm users can start with their existing scripts.
 //
-// [Convert] reads the #SBATCH lines of a script: what they ask for becomes fields of a training job, and what cannot be
-// said is told in notes, line by line, none in silence. The script itself stays what it is. It runs under a few lines of
-// shell that stand in for what Slurm gives a script: its variables, srun, scontrol show hostnames.
+// [Convert] reads the #SBATCH lines of a script: requests become fields of a training job, and everything without a counterpart is reported in notes,
+// line by line. The script itself is not changed. It runs with a few lines of shell that stand in for what Slurm provides: its variables, srun,
+// scontrol show hostnames.
 //
 // Options and variables are those of sbatch(1) and srun(1) of Slurm 25.05.
 //
@@ -18,36 +18,36 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// MaxSize is the size in bytes of the largest script that is read; a job keeps it in its YAML.
+// MaxSize is the maximum size of a script in bytes; a job stores it in its YAML.
 const MaxSize = workload.MaxDocumentSize / 2
 
-// Options are what the script does not say.
+// Options are inputs that the script does not contain.
 type Options struct {
-	// Name is the job's name where the script has none, such as the script's file name.
+	// Name is the job's name if the script has none, such as the script's file name.
 	Name string
-	// Image is the container image where the script names none.
+	// Image is the container image if the script names none.
 	Image string
-	// Pool is the pool in place of the script's partition; empty takes the partition's name.
+	// Pool is the pool, in place of the script's partition; empty uses the partition's name.
 	Pool string
-	// GPUTypes are the names that our nodes have for Slurm's types of GPUs, such as a100: A100-80G.
+	// GPUTypes maps Slurm's GPU types to the names that our nodes use, such as a100: A100-80G.
 	GPUTypes map[string]string
 }
 
-// Note is what a person should know of a script that was converted.
+// Note is a message for the user about a converted script.
 type Note struct {
-	// Line counts from 1; 0 is the script as a whole.
+	// Line counts from 1; 0 means the whole script.
 	Line    int
 	Message phrase.Text
 }
 
-// Result is a script as a training job.
+// Result is a script converted to a training job.
 type Result struct {
 	// YAML is one document of kind training.
 	YAML  string
 	Notes []Note
 }
 
-// Convert turns a batch script into a training job. A script that names no image needs one of the options.
+// Convert converts a batch script to a training job. A script without an image needs one in the options.
 func Convert(script string, options Options) (Result, error) {
 	if len(script) > MaxSize {
 		return Result{}, phrase.Errorf("the script is too large: it has %d bytes, and at most %d are read", len(script), MaxSize)
@@ -75,7 +75,7 @@ func Convert(script string, options Options) (Result, error) {
 	return Result{YAML: source, Notes: r.notes}, err
 }
 
-// source writes the job.
+// source writes the job's YAML.
 func (r *request) source() (string, error) {
 	out := "kind: training\n"
 	set := func(path string, value any, wanted bool) error {

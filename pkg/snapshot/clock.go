@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Clock wants the time of the API server, in the time zone of now, which it is where the server does not tell.
+// Clock queries the time of the API server, in the time zone of now. It is now if the server does not tell the time.
 func Clock(now time.Time) Want {
 	return Want{part: "the time", read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		s.Now = now

@@ -5,7 +5,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// DeviceClaims wants the claims of devices (ResourceClaims). A cluster of before Kubernetes 1.34 knows none.
+// DeviceClaims queries the claims of devices (ResourceClaims), which do not exist before Kubernetes 1.34.
 func DeviceClaims(scope Scope) Want {
 	return listed(PartDeviceClaims, scope,
 		func(c kubernetes.Interface) api[*resourcev1.ResourceClaimList] {
@@ -15,7 +15,7 @@ func DeviceClaims(scope Scope) Want {
 		func(s *Snapshot) *[]resourcev1.ResourceClaim { return &s.DeviceClaims })
 }
 
-// DeviceClaimTemplates wants what claims of devices are made from.
+// DeviceClaimTemplates queries the templates of device claims.
 func DeviceClaimTemplates(scope Scope) Want {
 	return listed(PartDeviceClaims, scope,
 		func(c kubernetes.Interface) api[*resourcev1.ResourceClaimTemplateList] {
@@ -25,7 +25,7 @@ func DeviceClaimTemplates(scope Scope) Want {
 		func(s *Snapshot) *[]resourcev1.ResourceClaimTemplate { return &s.DeviceClaimTemplates })
 }
 
-// DeviceClasses wants the kinds of devices that can be claimed.
+// DeviceClasses queries the classes of devices.
 func DeviceClasses() Want {
 	return listed(PartDevices, Scope{Cached: true},
 		func(c kubernetes.Interface) api[*resourcev1.DeviceClassList] { return c.ResourceV1().DeviceClasses() },
@@ -33,7 +33,7 @@ func DeviceClasses() Want {
 		func(s *Snapshot) *[]resourcev1.DeviceClass { return &s.DeviceClasses })
 }
 
-// ResourceSlices wants the devices that drivers offer.
+// ResourceSlices queries the devices that drivers offer.
 func ResourceSlices() Want {
 	return listed(PartDevices, Scope{Cached: true},
 		func(c kubernetes.Interface) api[*resourcev1.ResourceSliceList] {

@@ -13,10 +13,10 @@ import (
 
 const gpuQuotasPath = "/apis/" + names.GroupName + "/v1alpha1/gpuquotas"
 
-// errNoGPUQuotas is the answer of a cluster that does not know them.
+// errNoGPUQuotas is the response of a cluster without the kind.
 var errNoGPUQuotas = apierrors.NewNotFound(schema.GroupResource{Group: names.GroupName, Resource: "gpuquotas"}, "")
 
-// GPUQuotas wants who is guaranteed how many GPUs, and may have how many at most, as it is at a moment. It is never watched.
+// GPUQuotas queries the guarantees and limits of GPUs at one moment. It is never watched.
 func GPUQuotas() Want {
 	return Want{part: PartGPUQuotas, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		request, err := requestOf(client, gpuQuotasPath, &metav1.ListOptions{ResourceVersion: "0"}, errNoGPUQuotas)

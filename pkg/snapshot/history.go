@@ -18,52 +18,52 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Point is a place in the history of the cluster: a revision of the API server, and a time at which all up to it was known.
+// Point is a position in the history of the cluster: a revision of the API server, and a time at which all of it up to there was known.
 type Point struct {
 	Revision string
 	Time     time.Time
 }
 
-// Change is what happened to an object.
+// Change is a change of an object.
 type Change struct {
 	Object metav1.Object
-	// Gone says that it was deleted, and was last as Object shows it.
+	// Gone says that it was deleted, with Object as its last state.
 	Gone bool
-	// Since and At are the moments between which it happened: the same where it was seen at once.
+	// Since and At bound the time of the change. They are equal if it was seen at once.
 	Since, At time.Time
 }
 
-// Chronicle is told the history of one kind of objects, one call at a time. What it returns an error for, ends the telling.
+// Chronicle receives the history of one kind of objects, one call at a time. An error of a method ends the history.
 type Chronicle interface {
-	// Listed is told all objects that there are at a point, where what happened before cannot be told: when it begins, and
-	// when too much was missed. All was known up to since, which is zero at the very beginning.
+	// Listed receives all objects that exist at a point, if earlier changes are not available: at the beginning, and when too much was missed.
+	// Everything was known up to since, which is zero at the very beginning.
 	Listed(objects []metav1.Object, since time.Time, at Point) error
-	// Changed is told what has happened since the last call, all of it, up to a point.
+	// Changed receives all changes since the last call, up to a point.
 	Changed(changes []Change, at Point) error
 }
 
-// Slimmer is a [Chronicle] that needs a part of each object. What it returns in place of one is what it is told of those that
-// are listed: all of them are in memory at once.
+// Slimmer is a [HistoryHandler] that needs only a part of each object. Listed objects are replaced by its result, because all of them are in
+// memory at once.
 type Slimmer interface {
 	Slim(object metav1.Object) metav1.Object
 }
 
-// pages is how many objects one request lists, and burst how many changes are told at once at the most.
+// pages is how many objects one request lists, and maxChanges how many changes one call reports at most.
 const (
 	pages = 500
 	burst = 500
-	// pause is how long a failed request is waited for before the next.
+	// pause is the delay after a failed request.
 	pause = time.Second
-	// beat is how often a process that waits looks at the clock. One that has not for stall was stopped, or starved, and
-	// what it hears until recovered is over has waited for it.
+	// beat is how often a waiting process checks the clock. If it has not done so for stallThreshold, the process was stopped, or
+	// starved, and events that it receives until recoveryTime is over may have been delayed by that.
 	beat      = 500 * time.Millisecond
 	stall     = 3 * beat
 	recovered = 2 * time.Second
 )
 
-// History tells a chronicle all that happens to the objects of a want, from a point on, until ctx ends, whose error it
-// returns: no change is left out and none told twice. The API server keeps its history for some minutes, so that who was
-// away for less than that misses nothing. Requests that fail are repeated forever; report hears of them.
+// History reports all changes of the objects of a query to a handler, from a point on, until ctx ends, whose error it returns: no change is left
+// out and none is reported twice. The API server keeps its history for some minutes, so a shorter interruption misses nothing. Failed requests
+// are repeated forever, and passed to report.
 func History(ctx context.Context, client kubernetes.Interface, want Want, from Point, to Chronicle, report func(error)) error {
 	if want.source == nil {
 		return phrase.Errorf("%s cannot be followed", want.part.Says())
@@ -93,7 +93,7 @@ func History(ctx context.Context, client kubernetes.Interface, want Want, from P
 
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// refusedError is what the chronicle returned.
+// refusedError is an error of the handler.
 type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
@@ -103,14 +103,14 @@ type history struct {
 	at     Point
 	to     Chronicle
 	clock  clock.WithTicker
-	// past is the revision up to which changes happened before the watch began, and seen when it was read.
+	// past is the revision up to which changes happened before the watch began, and seen is when it was read.
 	past *big.Int
 	seen time.Time
-	// heard is when the process was last known to listen; after a stall, deaf is when that began, and again when it ended.
+	// heard is when the process last ran. After a stall, stallBegan is its beginning and stallEnded its end.
 	heard, deaf, again time.Time
 }
 
-// once lists if it must, and watches until the watch ends.
+// once lists if necessary, and watches until the watch ends.
 func (h *history) once(ctx context.Context) error {
 	if h.at.Revision == "" {
 		if err := h.list(ctx); err != nil {
@@ -146,7 +146,7 @@ func (h *history) once(ctx context.Context) error {
 	}
 }
 
-// listen notes that the process runs, and whether it has not for a while.
+// listen records that the process runs, and detects a stall.
 func (h *history) listen() {
 	now := h.clock.Now()
 	if now.Sub(h.heard) > stall {
@@ -155,7 +155,7 @@ func (h *history) listen() {
 	h.heard = now
 }
 
-// since is from when on something that is heard now may have waited.
+// since returns the earliest time at which an event received now may have happened.
 func (h *history) since(now time.Time) time.Time {
 	if now.Sub(h.again) < recovered {
 		return h.deaf
@@ -163,7 +163,7 @@ func (h *history) since(now time.Time) time.Time {
 	return now
 }
 
-// list tells all that there is.
+// list reports all existing objects.
 func (h *history) list(ctx context.Context) error {
 	var objects []metav1.Object
 	slimmer, slims := h.to.(Slimmer)
@@ -179,7 +179,7 @@ func (h *history) list(ctx context.Context) error {
 			return phrase.Errorf("reading a list: %w", err)
 		}
 		if at.Revision == "" {
-			// What has happened up to that revision has by now.
+			// Changes up to that revision have happened by now.
 			at = Point{Revision: about.GetResourceVersion(), Time: h.clock.Now()}
 		}
 		err = meta.EachListItem(page, func(item runtime.Object) error {
@@ -207,7 +207,7 @@ func (h *history) list(ctx context.Context) error {
 	return nil
 }
 
-// look reads at which revision the cluster is. What a watch tells up to there happened before.
+// look reads the current revision of the cluster. Changes that the watch reports up to there happened before.
 func (h *history) look(ctx context.Context) error {
 	page, err := h.source.ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -222,7 +222,7 @@ func (h *history) look(ctx context.Context) error {
 	return err
 }
 
-// numberOf is a revision as a number: Kubernetes promises that they are, and are ordered as such.
+// numberOf returns a revision as a number: Kubernetes guarantees that revisions are ordered numbers.
 func numberOf(revision string) (*big.Int, error) {
 	n, ok := new(big.Int).SetString(revision, 10)
 	if !ok {
@@ -231,7 +231,7 @@ func numberOf(revision string) (*big.Int, error) {
 	return n, nil
 }
 
-// tell tells an event, with those that are waiting behind it.
+// tell reports an event, together with the events that are already waiting.
 func (h *history) tell(event watch.Event, waiting <-chan watch.Event) error {
 	var changes []Change
 	at := h.at

@@ -6,38 +6,38 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// Leader is which replica of the scheduler leads, by their lease.
+// Leader is the leading replica of the scheduler, by their lease.
 type Leader struct {
 	State LeaderState
-	// Name is the replica, "" when none has the lease.
+	// Name is the replica, "" if none holds the lease.
 	Name string
-	// Silent is how long ago it renewed the lease, which lasts for Lease.
+	// Silent is how long ago it renewed the lease, whose duration is Lease.
 	Silent, Lease time.Duration
 }
 
-// LeaderState is what a lease says of its holder. The set is closed.
+// LeaderState is the state of the lease's holder. The set is closed.
 type LeaderState string
 
 const (
 	// NeverLed says that there is no lease: no scheduler was ever there.
 	NeverLed LeaderState = "NeverLed"
-	// NobodyLeads says that the last leader has given the lease back.
+	// NobodyLeads says that the last leader has released the lease.
 	NobodyLeads LeaderState = "NobodyLeads"
-	// Leads says that the lease holds: jobs are placed.
+	// Leads says that the lease is valid: jobs are placed.
 	Leads LeaderState = "Leads"
-	// LeaderLate says that the lease has run out, so that a standby takes over now, if there is one.
+	// LeaderLate says that the lease has expired, so that a standby takes over now, if there is one.
 	LeaderLate LeaderState = "LeaderLate"
-	// LeaderDead says that the lease has run out for so long that no standby is there.
+	// LeaderDead says that the lease expired so long ago that there is no standby.
 	LeaderDead LeaderState = "LeaderDead"
 )
 
-// stockLease is how long a lease lasts that does not say it.
+// stockLease is the duration of a lease that does not specify it.
 const stockLease = 15 * time.Second
 
-// deadAfter is how many leases a leader is silent before it counts as dead: in the second a standby would have taken over.
+// deadAfter is after how many lease durations without renewal a leader counts as dead: within the second one a standby would have taken over.
 const deadAfter = 2
 
-// LeaderOf reads a lease, nil for none, at a time of the API server's clock: this machine's may differ.
+// LeaderOf interprets a lease, nil for none, at a time of the API server's clock, because the clock of this machine may differ.
 func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
 	if lease == nil || lease.Spec.RenewTime == nil {
 		return Leader{State: NeverLed}
@@ -63,7 +63,7 @@ func LeaderOf(lease *coordinationv1.Lease, now time.Time) Leader {
 // Places reports whether jobs are placed, or will be in a moment.
 func (l Leader) Places() bool { return l.State == Leads || l.State == LeaderLate }
 
-// Leader returns who leads the scheduler, by the lease and the clock that were read; nil where the lease may not be read.
+// Leader returns the leader of the scheduler, by the lease and the clock that were read; nil if the lease may not be read.
 func (s *Snapshot) Leader() *Leader {
 	if !s.Has(PartLease) {
 		return nil

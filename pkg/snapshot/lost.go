@@ -18,14 +18,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// LostError says that a part of the cluster cannot be followed, so that what was told of it gets old.
+// LostError says that a part of the cluster cannot be watched, so that its known state becomes stale.
 type LostError struct {
 	Part Part
-	// Namespace is the one that it was to be followed in, "" for all of them.
+	// Namespace is the watched namespace, "" for all of them.
 	Namespace string
 	// Verb is the request that failed, as rights name it.
 	Verb string
-	// Refused says that it was refused again and again, for want of a right or of credentials, as it will be.
+	// Refused says that it was refused repeatedly, for lack of a right or of credentials, which is permanent.
 	Refused bool
 	cause   error
 }
@@ -33,7 +33,7 @@ type LostError struct {
 func (e *LostError) Error() string { return e.Says().String() }
 func (e *LostError) Unwrap() error { return e.cause }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *LostError) Says() phrase.Text {
 	switch {
 	case apierrors.IsUnauthorized(e.cause):
@@ -46,27 +46,27 @@ func (e *LostError) Says() phrase.Text {
 	return phrase.Of("watching %s: %w", e.Part, e.cause)
 }
 
-// Refused reports whether an error says that something will not be told for as long as rights are as they are.
+// Refused reports whether an error says that a part is unavailable for as long as the rights are unchanged.
 func Refused(err error) bool {
 	var lost *LostError
 	return errors.As(err, &lost) && lost.Refused
 }
 
-// refusals is how many attempts in a row have to be refused for that to be taken for good: an API server that has just
-// started knows no rights yet, and programs that get credentials get new ones when the old are not accepted.
+// refusals is how many attempts in a row have to be refused for a permanent refusal: an API server that has just started knows no rights yet,
+// and credential programs replace credentials that are not accepted.
 const refusals = 3
 
-// course is how one watch gets on.
+// course is the progress of one watch.
 type course struct {
 	part      Part
 	namespace string
 	changed   func()
 
 	mu sync.Mutex
-	// follows says that all up to now is told, and lost why not any more.
+	// follows says that the state is current, and lost why it is not any more.
 	follows bool
 	lost    *LostError
-	// verb and answer are those of the last request, and refused is how many attempts in a row were.
+	// verb and answer are those of the last request, and refused is the number of consecutive refused attempts.
 	verb    string
 	answer  error
 	refused int
@@ -78,7 +78,7 @@ func (c *course) look() (lost *LostError, follows bool) {
 	return c.lost, c.follows
 }
 
-// over is a source whose requests the course knows of.
+// over returns a source that reports its requests to the progress.
 func (c *course) over(source *cache.ListWatch) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -95,7 +95,7 @@ func (c *course) over(source *cache.ListWatch) *cache.ListWatch {
 			case err == nil:
 				c.holds()
 			case utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err):
-				c.failed(ctx, err) // the reflector repeats these for ever, and tells its handler of the others alone
+				c.failed(ctx, err) // the reflector repeats these forever, and only reports other errors to its handler
 			}
 			return events, err
 		},
@@ -108,7 +108,7 @@ func (c *course) asked(verb string, err error) {
 	c.verb, c.answer = verb, err
 }
 
-// afterInitial passes events on; once those are that stand for a list, all is told.
+// afterInitial forwards events, and detects the end of the initial events that replace a list.
 func (c *course) afterInitial(events watch.Interface) watch.Interface {
 	out := make(chan watch.Event)
 	passed := watch.NewProxyWatcher(out)
@@ -145,7 +145,7 @@ func endsInitial(event watch.Event) bool {
 	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
 }
 
-// holds notes that the watch is open, and has told what was before it.
+// holds records that the watch is open, and has reported the initial state.
 func (c *course) holds() {
 	c.mu.Lock()
 	c.follows, c.lost, c.refused = true, nil, 0
@@ -153,16 +153,16 @@ func (c *course) holds() {
 	c.changed()
 }
 
-// failed notes why the watch does not go on. That it ended, or that what it would go on from is forgotten, is how watches
-// are: the next request tells whether anything is wrong.
+// failed records why the watch does not continue. The end of a watch, or an expired revision, is normal: the next request shows whether
+// anything is wrong.
 func (c *course) failed(ctx context.Context, err error) {
-	ended := err == io.EOF || err == io.ErrUnexpectedEOF //nolint:errorlint // one in a request is the failure of that
+	ended := err == io.EOF || err == io.ErrUnexpectedEOF //nolint:errorlint // inside a request it is a failure of that
 	if ended || isExpired(err) || ctx.Err() != nil {
 		return
 	}
 	c.mu.Lock()
 	if errors.Is(err, c.answer) {
-		err = c.answer // without what client-go says of its own doing
+		err = c.answer // without client-go's own prefix
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		c.refused++

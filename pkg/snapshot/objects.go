@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ObjectRef names an object of a namespace.
+// ObjectRef identifies a namespaced object.
 type ObjectRef struct {
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
@@ -21,7 +21,7 @@ func (r ObjectRef) path() string {
 	return fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s/%s", r.Resource.Group, r.Resource.Version, r.Namespace, r.Resource.Resource, r.Name)
 }
 
-// Objects wants objects without their types. One that is not there, is of a kind that the cluster does not have, or may not be seen, is left out.
+// Objects queries untyped objects. An object that does not exist, is of an unknown kind, or may not be read, is left out.
 func Objects(refs ...ObjectRef) Want {
 	return Want{part: PartObjects, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		s.Objects = map[ObjectRef]*unstructured.Unstructured{}

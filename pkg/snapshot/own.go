@@ -11,24 +11,21 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// SpotPools wants what keeps machines of clouds, which are read as they are at a moment and never watched. A cluster that does
-// not know such objects is an error of NotFound.
+// SpotPools queries the pools of cloud machines, which are read at one moment and never watched. A cluster without the kind returns NotFound.
 func SpotPools() Want {
 	return own(PartSpotPools, "spotpools", func(s *Snapshot, list *names.SpotPoolList) {
 		s.SpotPools = append([]names.SpotPool{}, list.Items...)
 	})
 }
 
-// GPUReservations wants which nodes are kept, for whom and when, as it is at a moment. It is never watched. A cluster that does not
-// know such objects is an error of NotFound.
+// GPUReservations queries the node reservations at one moment. It is never watched. A cluster without the kind returns NotFound.
 func GPUReservations() Want {
 	return own(PartGPUReservations, "gpureservations", func(s *Snapshot, list *names.GPUReservationList) {
 		s.GPUReservations = append([]names.GPUReservation{}, list.Items...)
 	})
 }
 
-// own wants all objects of one of our own kinds, which has no namespaces, from the API server's memory; keep puts the list into a
-// snapshot.
+// own queries all objects of one of our own cluster-scoped kinds, from the API server's cache; keep stores the list in a snapshot.
 func own[L any](part Part, resource string, keep func(*Snapshot, *L)) Want {
 	path := "/apis/" + names.SchemeGroupVersion.String() + "/" + resource
 	absent := apierrors.NewNotFound(schema.GroupResource{Group: names.GroupName, Resource: resource}, "")

@@ -22,8 +22,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// GPUPools wants what is said of pools. A cluster need not know such objects, and a user need not see them: then there are
-// none. The part is unread, unless it is watched: they may come.
+// GPUPools queries the settings of pools. If the cluster does not have the kind, or the user may not read it, there are none, and the part is
+// unread, unless it is watched: the objects may appear.
 func GPUPools() Want {
 	items := func(l *names.GPUPoolList) []names.GPUPool { return l.Items }
 	field := func(s *Snapshot) *[]names.GPUPool { return &s.GPUPools }
@@ -33,22 +33,22 @@ func GPUPools() Want {
 	return once.IfAllowed()
 }
 
-// gpuPools reads our own kind with a client of Kubernetes' kinds, which spares a second client and its connections.
+// gpuPools reads our own kind with a client for Kubernetes' kinds, which avoids a second client and its connections.
 type gpuPools struct{ client kubernetes.Interface }
 
 const gpuPoolsPath = "/apis/" + names.GroupName + "/v1alpha1/gpupools"
 
-// errNoGPUPools is the answer of a cluster that does not know them.
+// errNoGPUPools is the response of a cluster without the kind.
 var errNoGPUPools = apierrors.NewNotFound(schema.GroupResource{Group: names.GroupName, Resource: "gpupools"}, "")
 
-// absentFor is how long a watch of what is not there, or may not be seen, waits until it is asked for again.
+// absentFor is how long the watch of an absent or forbidden kind waits before it is retried.
 const absentFor = 30 * time.Second
 
 func (p gpuPools) request(options *metav1.ListOptions) (*rest.Request, error) {
 	return requestOf(p.client, gpuPoolsPath, options, errNoGPUPools)
 }
 
-// requestOf asks for objects of our own kinds; absent is the error where nobody can be asked.
+// requestOf builds a request for objects of our own kinds; absent is the error without an API server.
 func requestOf(client kubernetes.Interface, path string, options *metav1.ListOptions, absent error) (*rest.Request, error) {
 	api, ok := client.CoreV1().RESTClient().(*rest.RESTClient)
 	if !ok || api == nil { // a client of a test
@@ -66,7 +66,7 @@ func (p gpuPools) List(ctx context.Context, options metav1.ListOptions) (*names.
 	return list, decoded(ctx, request, PartGPUPools, list)
 }
 
-// decoded reads a list of our own kinds.
+// decoded decodes a list of our own kinds.
 func decoded(ctx context.Context, request *rest.Request, part Part, list any) error {
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil { // Raw's does not say what the API server said
@@ -96,8 +96,8 @@ func (p gpuPools) Watch(ctx context.Context, options metav1.ListOptions) (watch.
 	return watch.NewStreamWatcher(&gpuPoolEvents{body: body, decoder: json.NewDecoder(body)}, reporter), nil
 }
 
-// orNone is a list that is empty, and a watch in which nothing happens, where there are no such objects to see: who follows
-// them goes on without, and finds them when they come.
+// orNone is an empty list, and a watch without events, if there are no such objects to see: informers continue without them, and find them when
+// they appear.
 type orNone struct {
 	gpuPools
 	askAgain time.Duration
@@ -152,4 +152,4 @@ func (e *gpuPoolEvents) Decode() (watch.EventType, runtime.Object, error) {
 	return kind, object, nil
 }
 
-func (e *gpuPoolEvents) Close() { _ = e.body.Close() } // there is nobody to tell
+func (e *gpuPoolEvents) Close() { _ = e.body.Close() } // there is no one to report to

@@ -1,6 +1,6 @@
-// Package snapshot is the only reader of the cluster. A [Snapshot] is what was asked for of it, as Kubernetes has it at one
-// moment; what shows or judges the cluster is a pure function of such a value. [Read] lists each part once, and
-// [Watch] keeps all of them up to date: the values are the same.
+// Package snapshot is the only reader of the cluster. A [Snapshot] is the result of queries, as Kubernetes has it at one moment; everything that
+// shows or judges the cluster is a pure function of such a value. [Read] lists each part once, and [Watch] keeps all of them up to date: the
+// values are the same.
 package snapshot
 
 import (
@@ -25,8 +25,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Snapshot is a part of the cluster at one moment, each list in no order. It is only read. A list that was not asked for
-// is nil, and nothing follows from that.
+// Snapshot is a part of the cluster at one moment, with each list in no particular order. It is read-only. A list that was not queried is nil,
+// and nothing follows from that.
 type Snapshot struct {
 	Nodes           []corev1.Node
 	Pods            []corev1.Pod
@@ -53,20 +53,19 @@ type Snapshot struct {
 	ResourceSlices       []resourcev1.ResourceSlice
 	// PodGroups are names: a Go type would bind gpuctl to one scheduler.
 	PodGroups []string
-	// Objects are those that were asked for without their types.
+	// Objects are the untyped query results.
 	Objects map[ObjectRef]*unstructured.Unstructured
-	// Lease is that of our scheduler, nil where there is none.
+	// Lease is that of our scheduler, nil if there is none.
 	Lease *coordinationv1.Lease
-	// Now is the time by the API server's clock, to the second; ClockTold says that it did tell it, and that Now is not the
-	// clock of this machine. What Kubernetes has written times on is reckoned by it: clocks may be minutes apart.
+	// Now is the time of the API server's clock, to the second. ClockTold says that the server reported it, and that Now is not the clock of
+	// this machine. Timestamps of Kubernetes are compared with it, because clocks may be minutes apart.
 	Now       time.Time
 	ClockTold bool
-	// Unread are the parts that the user may not read, or that this cluster does not know. What is missing for it is not
-	// guessed.
+	// Unread are the parts that the user may not read, or that this cluster does not have. Missing data is not guessed.
 	Unread []Part
 }
 
-// Part is a part of a snapshot, in words that users read.
+// Part is a part of a snapshot, in words for users.
 type Part string
 
 // Says is the part in every language.
@@ -99,15 +98,15 @@ const (
 	PartDeviceClaims    Part = "claims of devices"
 	PartDevices         Part = "devices that can be claimed"
 	PartLease           Part = "the scheduler's lease"
-	// PartPolicies and PartRecords are read elsewhere, and hidden like the others.
+	// PartPolicies and PartRecords are read by other packages, and marked as unread like the others.
 	PartPolicies Part = "admission policies"
 	PartRecords  Part = "the scheduler's records"
 )
 
-// Has reports whether a part is known, of a snapshot that was asked for it: what is not there then does not exist.
+// Has reports whether a queried part is known: objects that are missing then do not exist.
 func (s *Snapshot) Has(part Part) bool { return s != nil && !slices.Contains(s.Unread, part) }
 
-// Hide notes that the user may not read a part.
+// Hide records that the user may not read a part.
 func (s *Snapshot) Hide(part Part) {
 	if !slices.Contains(s.Unread, part) {
 		s.Unread = append(slices.Clone(s.Unread), part)
@@ -115,7 +114,7 @@ func (s *Snapshot) Hide(part Part) {
 	}
 }
 
-// Read reads what is wanted, all at once. The error is the first; what may be missing is in [Snapshot.Unread].
+// Read runs queries concurrently. It returns the first error; missing parts are in [Snapshot.Unread].
 func Read(ctx context.Context, client kubernetes.Interface, wants ...Want) (*Snapshot, error) {
 	out := &Snapshot{}
 	var mu sync.Mutex // held while hiding a part

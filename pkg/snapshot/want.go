@@ -20,7 +20,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Scope narrows a list. The zero value is all there is, as it is committed.
+// Scope narrows a list. The zero value selects everything, as committed.
 type Scope struct {
 	// Namespace is one namespace, "" for all.
 	Namespace string
@@ -45,34 +45,34 @@ var (
 	Holding = fields.OneTermNotEqualSelector("spec.nodeName", "").String() + "," + Living
 )
 
-// On is the field selector of the pods that hold a place on one node.
+// On returns the field selector for the pods that hold a place on a node.
 func On(node string) string {
 	return fields.OneTermEqualSelector("spec.nodeName", node).String() + "," + Living
 }
 
-// Reason is the field selector of the events with one reason.
+// Reason returns the field selector for events with a reason.
 func Reason(reason string) string { return fields.OneTermEqualSelector("reason", reason).String() }
 
-// Want is one thing to read.
+// Want is one query.
 type Want struct {
 	part     Part
 	optional bool
-	// instead is what to read where this may not be read, nil for nothing.
+	// instead is the fallback if this may not be read, nil for none.
 	instead *Want
 	read    func(context.Context, kubernetes.Interface, *Snapshot) error
-	// follow keeps a list up to date, nil for what cannot be watched.
+	// follow keeps a list up to date, nil if it cannot be watched.
 	follow func(ctx context.Context, client kubernetes.Interface, changed func()) followed
-	// source lists and watches it, nil for what cannot be watched.
+	// source lists and watches it, nil if it cannot be watched.
 	source func(client kubernetes.Interface) cache.ListerWatcherWithContext
 }
 
-// IfAllowed wants something of which a user without the right for it, or a cluster without such objects, knows nothing.
+// IfAllowed makes a query optional, for a user without the right for it, or a cluster without such objects.
 func (w Want) IfAllowed() Want {
 	w.optional = true
 	return w
 }
 
-// Or wants less where the user may not read all of it. The part then counts as unread.
+// Or sets a smaller query for a user who may not read all of it. The part then counts as unread.
 func (w Want) Or(less Want) Want {
 	w.instead = &less
 	return w
@@ -84,7 +84,7 @@ type api[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// listed wants the objects of one kind.
+// listed queries the objects of one kind.
 func listed[T any, L runtime.Object](
 	part Part, scope Scope, of func(kubernetes.Interface) api[L], items func(L) []T, field func(*Snapshot) *[]T,
 ) Want {
@@ -111,16 +111,16 @@ func listed[T any, L runtime.Object](
 	}
 }
 
-// Nodes wants nodes.
+// Nodes queries nodes.
 func Nodes(scope Scope) Want {
 	return listed(PartNodes, scope, func(c kubernetes.Interface) api[*corev1.NodeList] { return c.CoreV1().Nodes() },
 		func(l *corev1.NodeList) []corev1.Node { return l.Items }, func(s *Snapshot) *[]corev1.Node { return &s.Nodes })
 }
 
-// fewNodes is how many nodes are read one by one. For more of them one list costs less, however many it has beside them.
+// fewNodes is how many nodes are read one by one. For more of them one list costs less, whatever its size.
 const fewNodes = 8
 
-// NodesNamed wants nodes of these names. One that is gone is left out, and others may be there.
+// NodesNamed queries nodes by name. Nodes that are gone are left out, and there may be other nodes in the result.
 func NodesNamed(nodes ...string) Want {
 	if len(nodes) > fewNodes {
 		return Nodes(Scope{Cached: true})
@@ -139,7 +139,7 @@ func NodesNamed(nodes ...string) Want {
 	}}
 }
 
-// Pods wants pods.
+// Pods queries pods.
 func Pods(scope Scope) Want {
 	part := PartPods
 	if scope.Namespace == metav1.NamespaceAll {
@@ -149,13 +149,13 @@ func Pods(scope Scope) Want {
 		func(l *corev1.PodList) []corev1.Pod { return l.Items }, func(s *Snapshot) *[]corev1.Pod { return &s.Pods })
 }
 
-// Jobs wants Jobs of Kubernetes.
+// Jobs queries Jobs of Kubernetes.
 func Jobs(scope Scope) Want {
 	return listed(PartJobs, scope, func(c kubernetes.Interface) api[*batchv1.JobList] { return c.BatchV1().Jobs(scope.Namespace) },
 		func(l *batchv1.JobList) []batchv1.Job { return l.Items }, func(s *Snapshot) *[]batchv1.Job { return &s.Jobs })
 }
 
-// Deployments wants Deployments.
+// Deployments queries Deployments.
 func Deployments(scope Scope) Want {
 	return listed(PartDeployments, scope,
 		func(c kubernetes.Interface) api[*appsv1.DeploymentList] {
@@ -165,7 +165,7 @@ func Deployments(scope Scope) Want {
 		func(s *Snapshot) *[]appsv1.Deployment { return &s.Deployments })
 }
 
-// ReplicaSets wants ReplicaSets.
+// ReplicaSets queries ReplicaSets.
 func ReplicaSets(scope Scope) Want {
 	return listed(PartReplicaSets, scope,
 		func(c kubernetes.Interface) api[*appsv1.ReplicaSetList] {
@@ -175,7 +175,7 @@ func ReplicaSets(scope Scope) Want {
 		func(s *Snapshot) *[]appsv1.ReplicaSet { return &s.ReplicaSets })
 }
 
-// Services wants Services.
+// Services queries Services.
 func Services(scope Scope) Want {
 	return listed(PartServices, scope,
 		func(c kubernetes.Interface) api[*corev1.ServiceList] { return c.CoreV1().Services(scope.Namespace) },
@@ -183,7 +183,7 @@ func Services(scope Scope) Want {
 		func(s *Snapshot) *[]corev1.Service { return &s.Services })
 }
 
-// Events wants events.
+// Events queries events.
 func Events(scope Scope) Want {
 	return listed(PartEvents, scope,
 		func(c kubernetes.Interface) api[*corev1.EventList] { return c.CoreV1().Events(scope.Namespace) },
@@ -191,7 +191,7 @@ func Events(scope Scope) Want {
 		func(s *Snapshot) *[]corev1.Event { return &s.Events })
 }
 
-// Namespace wants one namespace. One that is not there is no error.
+// Namespace queries one namespace. A missing namespace is no error.
 func Namespace(name string) Want {
 	return Want{part: PartNamespace, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		got, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
@@ -205,7 +205,7 @@ func Namespace(name string) Want {
 	}}
 }
 
-// Namespaces wants all namespaces.
+// Namespaces queries all namespaces.
 func Namespaces() Want {
 	return listed(PartNamespaces, Scope{},
 		func(c kubernetes.Interface) api[*corev1.NamespaceList] { return c.CoreV1().Namespaces() },
@@ -213,7 +213,7 @@ func Namespaces() Want {
 		func(s *Snapshot) *[]corev1.Namespace { return &s.Namespaces })
 }
 
-// Quotas wants the quotas of namespaces, no matter who made them.
+// Quotas queries the quotas of namespaces, whoever created them.
 func Quotas(scope Scope) Want {
 	return listed(PartQuotas, scope,
 		func(c kubernetes.Interface) api[*corev1.ResourceQuotaList] {
@@ -223,7 +223,7 @@ func Quotas(scope Scope) Want {
 		func(s *Snapshot) *[]corev1.ResourceQuota { return &s.Quotas })
 }
 
-// LimitRanges wants LimitRanges.
+// LimitRanges queries LimitRanges.
 func LimitRanges(scope Scope) Want {
 	return listed(PartLimitRanges, scope,
 		func(c kubernetes.Interface) api[*corev1.LimitRangeList] {
@@ -233,7 +233,7 @@ func LimitRanges(scope Scope) Want {
 		func(s *Snapshot) *[]corev1.LimitRange { return &s.LimitRanges })
 }
 
-// Claims wants the claims of volumes.
+// Claims queries the claims of volumes.
 func Claims(scope Scope) Want {
 	return listed(PartClaims, scope,
 		func(c kubernetes.Interface) api[*corev1.PersistentVolumeClaimList] {
@@ -243,7 +243,7 @@ func Claims(scope Scope) Want {
 		func(s *Snapshot) *[]corev1.PersistentVolumeClaim { return &s.Claims })
 }
 
-// Volumes wants volumes of these names. One that is gone is left out.
+// Volumes queries volumes by name. Volumes that are gone are left out.
 func Volumes(volumes ...string) Want {
 	return Want{part: PartVolumes, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		for _, name := range volumes {
@@ -259,7 +259,7 @@ func Volumes(volumes ...string) Want {
 	}}
 }
 
-// PriorityClasses wants the PriorityClasses.
+// PriorityClasses queries the PriorityClasses.
 func PriorityClasses() Want {
 	return listed(PartPriorityClasses, Scope{},
 		func(c kubernetes.Interface) api[*schedulingv1.PriorityClassList] {
@@ -269,7 +269,7 @@ func PriorityClasses() Want {
 		func(s *Snapshot) *[]schedulingv1.PriorityClass { return &s.PriorityClasses })
 }
 
-// Budgets wants PodDisruptionBudgets.
+// Budgets queries PodDisruptionBudgets.
 func Budgets(scope Scope) Want {
 	return listed(PartBudgets, scope,
 		func(c kubernetes.Interface) api[*policyv1.PodDisruptionBudgetList] {
@@ -279,7 +279,7 @@ func Budgets(scope Scope) Want {
 		func(s *Snapshot) *[]policyv1.PodDisruptionBudget { return &s.Budgets })
 }
 
-// PodGroup wants to know whether there is a PodGroup of a name.
+// PodGroup queries whether a PodGroup of a name exists.
 func PodGroup(namespace, name string) Want {
 	return Want{part: PartPodGroups, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		path := "/apis/" + names.PodGroupAPIVersion + "/namespaces/" + namespace + "/podgroups/" + name
@@ -289,13 +289,13 @@ func PodGroup(namespace, name string) Want {
 		case err == nil:
 			s.PodGroups = []string{name}
 		case apierrors.IsNotFound(err) && errors.As(err, &answer) && answer.Status().Details != nil && answer.Status().Details.Name == name:
-			return nil // and not that the cluster knows no PodGroups
+			return nil // rather than the kind PodGroup is missing
 		}
 		return err
 	}}
 }
 
-// Lease wants the lease of our scheduler. That there is none is an answer.
+// Lease queries the lease of our scheduler. A missing lease is a valid result.
 func Lease() Want {
 	return Want{part: PartLease, read: func(ctx context.Context, client kubernetes.Interface, s *Snapshot) error {
 		lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, names.SchedulerName, metav1.GetOptions{})

@@ -16,15 +16,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// settle is how long a watch gathers changes before it reports them: what belongs together comes in bursts.
+// settle is how long a watch collects changes before it reports them: related changes come in bursts.
 const settle = 100 * time.Millisecond
 
-// Watch tells what is wanted as it is, and then after every burst of changes, until ctx ends, whose error it returns. told is
-// never called twice at a time. Beside the watches there are no requests.
+// Watch reports the result of queries, and then after every burst of changes, until ctx ends, whose error it returns. Calls of told do not
+// overlap. It makes no requests beside the watches.
 //
-// While a part cannot be followed, told gets why, a [LostError], and with it what is known, nil as long as not everything was
-// read: the part gets old, and the others do not. A watch tries again for ever; without an error all of it is true again. What is
-// wanted if allowed, and is not, is no loss: it is in [Snapshot.Unread] until it is allowed.
+// While a part cannot be watched, told gets a [LostError], and with it the known state, nil until everything was read: that part becomes stale,
+// the others do not. A watch is retried forever; without an error all of the state is current again. An optional query that is forbidden is no
+// loss: it is in [Snapshot.Unread] until it is allowed.
 func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snapshot, lost error), wants ...Want) error {
 	dirty := make(chan struct{}, 1)
 	mark := func() {
@@ -67,14 +67,14 @@ func Watch(ctx context.Context, client kubernetes.Interface, told func(now *Snap
 	}
 }
 
-// parts are what one watch follows.
+// parts are the lists of one watch.
 type parts []followed
 
 func (p parts) synced() bool {
 	return !slices.ContainsFunc(p, func(one followed) bool { return !one.synced() && !one.missing() })
 }
 
-// look returns what is known, and what of it cannot be followed: neither while that is not known yet.
+// look returns the known state, and the loss of a part; neither as long as that is unknown.
 func (p parts) look() (*Snapshot, error) {
 	lost, current := p.lost()
 	if !p.synced() || lost == nil && !current {
@@ -91,7 +91,7 @@ func (p parts) look() (*Snapshot, error) {
 	return now, lost
 }
 
-// lost returns what cannot be followed, first what is refused for good, and whether all is followed.
+// lost returns the worst loss, permanent refusals first, and whether everything is current.
 func (p parts) lost() (worst error, current bool) {
 	current = true
 	for _, one := range p {
@@ -109,7 +109,7 @@ func (p parts) lost() (worst error, current bool) {
 
 // followed is a list that is kept up to date.
 type followed struct {
-	// optional says that it may be missing for want of a right.
+	// optional says that it may be missing for lack of a right.
 	optional bool
 	synced   cache.InformerSynced
 	course   *course
@@ -117,7 +117,7 @@ type followed struct {
 	fill func(*Snapshot)
 }
 
-// missing says that it is, as the user may not read it.
+// missing reports whether it is missing because the user may not read it.
 func (f *followed) missing() bool {
 	lost, _ := f.course.look()
 	return f.optional && lost != nil && apierrors.IsForbidden(lost.cause)
@@ -161,7 +161,7 @@ func listWatch[L runtime.Object](of api[L], scope Scope) *cache.ListWatch {
 	}
 }
 
-// withoutManagedFields drops what nobody here reads and is a third of many an object.
+// withoutManagedFields drops managed fields, which are not used here and are a third of many objects.
 func withoutManagedFields(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)

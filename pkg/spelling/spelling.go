@@ -1,4 +1,4 @@
-// Package spelling finds the word that was meant by one that nothing is called by.
+// Package spelling suggests the word that was meant by an unknown one.
 package spelling
 
 import (
@@ -10,15 +10,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// longest is the longest word for which another is sought: the search is quadratic in its length.
+// longest is the maximum length of a word to search for: the search is quadratic in its length.
 const longest = 64
 
-// furthest is the number of wrong letters up to which another name may be meant: more in a long one, as in train-pool
-// for training-pool.
+// furthest is the maximum number of wrong letters of a suggestion: more in a long name, as in train-pool for training-pool.
 func furthest(name string) int { return max(2, len(name)/4) }
 
-// Nearest returns the known word that is probably meant, "" if none is. Upper and lower case, hyphens and underscores make
-// no difference. A word may be cut short after three letters, and two letters that have changed places count as one.
+// Nearest returns the known word that was probably meant, or "". It ignores case, hyphens and underscores. A word may be abbreviated to three letters
+// or more, and two swapped letters count as one error.
 func Nearest(word string, known []string) string {
 	folded := fold(word)
 	if len(folded) < 2 || len(folded) > longest {
@@ -33,7 +32,7 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// DidYouMean is the end of a message about a word that is not known: ` (did you mean "x"?)`, or nothing if nothing is near.
+// DidYouMean returns the end of a message about an unknown word: ` (did you mean "x"?)`, or nothing if no known word is similar.
 func DidYouMean(word string, known []string) phrase.Text {
 	if near := Nearest(word, known); near != "" {
 		return phrase.Of(" (did you mean %q?)", near)
@@ -41,7 +40,7 @@ func DidYouMean(word string, known []string) phrase.Text {
 	return nil
 }
 
-// fold removes what differs between spellings of one word.
+// fold removes the differences between spellings of one word.
 func fold(word string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(word))
 }
@@ -57,7 +56,7 @@ func distance(word, known string) int {
 	return d
 }
 
-// sorted are the letters of a word in order.
+// sorted returns the letters of a word, sorted.
 func sorted(word string) string {
 	letters := []rune(word)
 	slices.Sort(letters)

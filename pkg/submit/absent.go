@@ -14,16 +14,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// ForeignJobError says that others than gpuctl made a job, so that it is not for gpuctl to change or delete.
+// ForeignJobError says that gpuctl did not create a job, and therefore must not change or delete it.
 type ForeignJobError struct {
 	Namespace, Name string
-	// Kind and Object are the kind and the name of the object in Kubernetes.
+	// Kind and Object are the kind and the name of the Kubernetes object.
 	Kind, Object string
 }
 
 func (e *ForeignJobError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ForeignJobError) Says() phrase.Text {
 	kind := strings.ToLower(e.Kind)
 	return phrase.Of("job %q in namespace %s was not made by gpuctl: its %s %s lacks the label %s=%s\n"+
@@ -31,15 +31,14 @@ func (e *ForeignJobError) Says() phrase.Text {
 		e.Name, e.Namespace, kind, e.Object, names.LabelManagedBy, names.ManagedByGpuctl, e.Namespace, kind, e.Object)
 }
 
-// absent says why there is no job for gpuctl to change: there is none of that name, there is one of another kind, or
-// others than gpuctl made it.
+// absent explains why there is no job for gpuctl to change: none has the name, one has the name but another kind, or gpuctl did not create it.
 func (c *Client) absent(ctx context.Context, ref Ref) error {
 	out := &inventory.NotFoundError{Namespace: ref.Namespace, Name: ref.Name, Kind: ref.Kind}
 	for _, kind := range append(slices.Clone(topKinds), corev1.SchemeGroupVersion.WithKind("Pod")) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		if c.api.List(ctx, list, client.InNamespace(ref.Namespace), client.MatchingLabels{names.LabelJob: ref.Name}) != nil {
-			return out // that it is not there is known all the same
+			return out // the job is missing in any case
 		}
 		for i := range list.Items {
 			object := &list.Items[i]

@@ -20,16 +20,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/quota"
 )
 
-// Verdict is whether the API server would let a job in, its pods included: quotas, limit ranges, Pod Security and the
-// policies of the cluster judge the pods, which controllers create only later.
+// Verdict says whether the API server would admit a job and its pods. Quotas, limit ranges, Pod Security and policies apply to the pods,
+// which controllers create only later.
 type Verdict struct {
-	// Refused is why it would not, nil if nothing stands against the job.
+	// Refused is why it would not, nil if nothing prevents the job.
 	Refused error
-	// Unasked are what could not be asked for want of rights, each a sentence.
+	// Unasked lists checks that were skipped for lack of rights, one sentence each.
 	Unasked []phrase.Text
 }
 
-// PodsRefusedError says that the API server would take a job, and none of its pods.
+// PodsRefusedError says that the API server would admit a job but none of its pods.
 type PodsRefusedError struct {
 	Job   string
 	Cause error
@@ -37,25 +37,24 @@ type PodsRefusedError struct {
 
 func (e *PodsRefusedError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *PodsRefusedError) Says() phrase.Text {
 	return phrase.Of("the pods of job %s would be refused: %s", e.Job, e.Cause)
 }
 
 func (e *PodsRefusedError) Unwrap() error { return e.Cause }
 
-// QuotaError says that a quota has too little for all pods of a job.
+// QuotaError says that a quota has too little left for all pods of a job.
 type QuotaError struct{ Excess quota.Excess }
 
 func (e *QuotaError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *QuotaError) Says() phrase.Text { return e.Excess.Says() }
 
-// Admit asks the API server whether it would create the objects of a job, and its pods. Nothing is created, and what is
-// asked is not changed. That the name is taken does not count: the user may mean to replace the job. By the quotas the
-// pods come beside those of the jobs before it, whose first objects are given: they would be created together. The error
-// says that the API server could not be asked.
+// Admit asks the API server whether it would create the objects of a job, and its pods. Nothing is created or changed. A name conflict does
+// not count: the user may intend to replace the job. Quotas are checked with the pods of the earlier jobs, whose first objects are given: they would
+// be created together. The error says that the API server could not be asked.
 func (c *Client) Admit(ctx context.Context, objects []client.Object, before ...client.Object) (Verdict, error) {
 	var verdict Verdict
 	top := objects[0]
@@ -86,8 +85,7 @@ func (c *Client) Admit(ctx context.Context, objects []client.Object, before ...c
 	return pods, nil
 }
 
-// admitPods asks whether the API server would create the pods of a job: one of them, as they are all alike, and all of
-// them by the quotas.
+// admitPods asks whether the API server would create the pods of a job: it checks one pod, since all are alike, and all of them against the quotas.
 func (c *Client) admitPods(ctx context.Context, top client.Object, before []client.Object) (Verdict, error) {
 	pod := podOf(top)
 	if pod == nil {
@@ -126,13 +124,13 @@ func (c *Client) admitPods(ctx context.Context, top client.Object, before []clie
 	return verdict, nil
 }
 
-// isOverQuota reports whether a quota has refused an object.
+// isOverQuota reports whether a quota refused an object.
 func isOverQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// overQuota is what a quota has too little of for all pods of a job together, beside those of the jobs before it, as far as
-// the quotas may be read.
+// overQuota returns which quota has too little left for all pods of a job, together with those of the earlier jobs, as far as the quotas are
+// readable.
 func (c *Client) overQuota(ctx context.Context, top client.Object, before []client.Object) (*quota.Excess, error) {
 	var list corev1.ResourceQuotaList
 	err := c.api.List(ctx, &list, client.InNamespace(top.GetNamespace()))
@@ -160,7 +158,7 @@ func unaskable(what phrase.Text, kind, namespace string) phrase.Text {
 func (c *Client) mayCreate(ctx context.Context, kind schema.GroupVersionKind, namespace string) (bool, error) {
 	mapping, err := c.api.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return true, nil // the API server will say that it does not know the kind
+		return true, nil // the API server will report that it does not know the kind
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -198,11 +196,11 @@ func podOf(top client.Object) *corev1.Pod {
 	return pod
 }
 
-// refusedByPolicy is how the API server words the refusal of a ValidatingAdmissionPolicy. It has no field for either part.
+// refusedByPolicy matches the API server's message for a refusal by a ValidatingAdmissionPolicy. It has no field for either part.
 var refusedByPolicy = regexp.MustCompile(`(?s)^ValidatingAdmissionPolicy '([^']+)' (?:with binding '[^']+' )?denied request: (.*)$`)
 
-// PolicyRefusal tells whether an error is the refusal of a policy of the cluster, and if so, which one it was, and the
-// error in the policy's own words, which say what to do, without those of the API server around them.
+// PolicyRefusal reports whether an error is a policy's refusal. It returns the policy's name, and the error with the policy's own message, which says
+// what to do, without the API server's text around it.
 func PolicyRefusal(err error) (policy, text string, ok bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

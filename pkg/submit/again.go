@@ -16,24 +16,24 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// againPrefix begins the names of the Leases that know a Job which is made again.
+// againPrefix is the name prefix of Leases that hold the replacement of a Job.
 const againPrefix = "gpuctl-again-"
 
-// mostNoted is how large what such a Lease knows may be, as all annotations of an object may have 256 KiB.
+// mostNoted is the maximum size of the replacement in such a Lease: all annotations of an object together may have 256 KiB.
 const mostNoted = 200 << 10
 
-// replacement is a Job that comes in the place of one that is deleted for it. A Lease knows it from before the deletion until the
-// creation, so that whoever is stopped between the two has not lost a job that no file has.
+// replacement is a Job that replaces another one, which is deleted for it. A Lease holds it from before the deletion until the creation, so that an
+// interruption between the two does not lose a job that no file has.
 type replacement struct {
 	Job *batchv1.Job `json:"job"`
-	// Old is the Job in whose place it comes: its pods are waited for.
+	// Old is the UID of the replaced Job: its pods are waited for.
 	Old types.UID `json:"old"`
-	// Suspend and Held are those of [Client.letGo].
+	// Suspend and Held are the parameters of [Client.endSuspension].
 	Suspend bool `json:"suspend,omitempty"`
 	Held    bool `json:"held,omitempty"`
 }
 
-// remember writes such a Lease, nil if the user may not, or the Job is too large for it: then only its file has it meanwhile.
+// remember writes such a Lease. It returns nil if the user may not, or if the Job is too large: then only the job's file still has it.
 func (c *Client) remember(ctx context.Context, top client.Object, r replacement) (client.Object, error) {
 	text, err := r.encode()
 	if err != nil || len(text) > mostNoted {
@@ -42,7 +42,7 @@ func (c *Client) remember(ctx context.Context, top client.Object, r replacement)
 	lease := reservation(top)
 	lease.Name, lease.Annotations = againPrefix+jobOf(top), map[string]string{names.AnnotationReplacement: text}
 	err = c.createOne(ctx, lease)
-	if errors.As(err, new(*ExistsError)) { // of somebody who was stopped, and whose Job is there all the same
+	if errors.As(err, new(*ExistsError)) { // left by an interrupted replacement whose Job exists after all
 		if err = c.forgetOther(ctx, lease); err == nil {
 			err = c.createOne(ctx, lease)
 		}
@@ -56,7 +56,7 @@ func (c *Client) remember(ctx context.Context, top client.Object, r replacement)
 	return lease, nil
 }
 
-// forgetOther removes the Lease of a name, if it is ours.
+// forgetOther deletes the Lease of a name, if gpuctl created it.
 func (c *Client) forgetOther(ctx context.Context, like client.Object) error {
 	found, err := c.read(ctx, like)
 	if err != nil || found == nil {
@@ -68,7 +68,7 @@ func (c *Client) forgetOther(ctx context.Context, like client.Object) error {
 	return c.remove(ctx, found)
 }
 
-// forget removes what remember wrote. One that stays is in nobody's way: the next who makes the job again replaces it.
+// forget deletes the Lease that saveReplacement wrote. A Lease that stays does no harm: the next replacement of the job overwrites it.
 func (c *Client) forget(ctx context.Context, lease client.Object) {
 	if lease != nil {
 		_ = c.remove(ctx, lease)

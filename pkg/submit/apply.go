@@ -22,7 +22,7 @@ import (
 
 // ApplyOptions are those of [Client.Apply].
 type ApplyOptions struct {
-	// Replace makes a Job again whose change Kubernetes refuses: what it has computed since its last checkpoint is lost.
+	// Replace recreates a Job whose change Kubernetes refuses: work since its last checkpoint is lost.
 	Replace bool
 	// Force takes over fields that another program set to another value.
 	Force bool
@@ -30,16 +30,16 @@ type ApplyOptions struct {
 	DryRun bool
 	// Render is what the objects were rendered with.
 	Render render.Options
-	// startOver is asked before a Deployment is changed such that its pods start over; nil permits it.
+	// startOver must approve a change of a Deployment that restarts its pods; nil approves it.
 	startOver func(context.Context, client.Object) error
 }
 
-// ImmutableError says that Kubernetes does not change what was asked in place.
+// ImmutableError says that Kubernetes cannot make the requested change in place.
 type ImmutableError struct {
 	Ref Ref
-	// Diff is what was asked, as a unified diff.
+	// Diff is the requested change, as a unified diff.
 	Diff string
-	// Replaceable says whether the job can be made again instead.
+	// Replaceable says whether the job can be recreated instead.
 	Replaceable bool
 	// Cause is the API server's answer.
 	Cause error
@@ -47,13 +47,13 @@ type ImmutableError struct {
 
 func (e *ImmutableError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ImmutableError) Says() phrase.Text {
 	return phrase.Of("job %q cannot be changed in place, nothing was done: Kubernetes refuses to change %s",
 		e.Ref.Name, strings.Join(fieldsOf(e.Cause), ", "))
 }
 
-// fieldsOf names the fields that the API server refuses. Its message is left out: it holds the whole pod template.
+// fieldsOf returns the fields that the API server refuses to change. Its message is left out because it contains the whole pod template.
 func fieldsOf(err error) []string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -69,12 +69,11 @@ func fieldsOf(err error) []string {
 
 func (e *ImmutableError) Unwrap() error { return e.Cause }
 
-// Apply makes the objects of one job, the first of which owns the others, as they shall be: it creates what is not
-// there, changes what differs by server-side apply, and deletes what the job had before and has not any more, but for
-// claims, whose data stays. When nothing differs nothing is written. Nothing is written either when one of the changes
-// is refused.
+// Apply makes the objects of one job match the given ones, the first of which owns the others. It creates missing objects, changes others by
+// server-side apply, and deletes objects that the job no longer has, except for claims, which keep their data. If nothing differs, nothing is
+// written. If any change is refused, nothing is written either.
 //
-// A job whose change Kubernetes refuses is an [ImmutableError], unless the options say to replace it.
+// If Kubernetes refuses the change of a job, the error is an [ImmutableError], unless the options allow replacing the job.
 func (c *Client) Apply(ctx context.Context, objects []client.Object, opts ApplyOptions) (Result, error) {
 	for attempt := 1; ; attempt++ {
 		result, err := c.applyOnce(ctx, objects, opts)
@@ -115,7 +114,7 @@ func (c *Client) applyOnce(ctx context.Context, objects []client.Object, opts Ap
 	return c.change(ctx, plan, result, opts)
 }
 
-// change carries out a plan, or replaces a job whose change Kubernetes refuses, if the options say so.
+// change carries out a plan, or replaces a job whose change Kubernetes refuses, if the options allow it.
 func (c *Client) change(ctx context.Context, plan *jobPlan, result Result, opts ApplyOptions) (Result, error) {
 	if opts.startOver != nil && plan.startsOver() {
 		if err := opts.startOver(ctx, plan.live); err != nil {
@@ -148,7 +147,7 @@ func (c *Client) applyNew(ctx context.Context, desired []client.Object, result R
 	return result, c.Create(ctx, desired)
 }
 
-// carryOutJob writes a plan, after the API server has agreed to every part of it.
+// carryOutJob writes a plan after the API server has accepted every part of it in a dry run.
 func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptions) error {
 	if opts.DryRun {
 		return c.writeAll(ctx, plan, true, opts)
@@ -183,8 +182,7 @@ func (c *Client) carryOutJob(ctx context.Context, plan *jobPlan, opts ApplyOptio
 	return nil
 }
 
-// forgetWaiting takes what a job waited for off one that is to wait for nobody. Server-side apply leaves it there where
-// gpu-controller has written it.
+// forgetWaiting removes the list of awaited jobs from a job that no longer waits. Server-side apply keeps it if gpu-controller wrote it.
 func (c *Client) forgetWaiting(ctx context.Context, plan *jobPlan) error {
 	if plan.live == nil {
 		return nil
@@ -197,7 +195,7 @@ func (c *Client) forgetWaiting(ctx context.Context, plan *jobPlan) error {
 	return c.patch(ctx, plan.live, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, names.AnnotationWaitsFor), false)
 }
 
-// writeAll writes the objects of a plan that change.
+// writeAll writes the changed objects of a plan.
 func (c *Client) writeAll(ctx context.Context, plan *jobPlan, dryRun bool, opts ApplyOptions) error {
 	for i, object := range plan.desired {
 		if !plan.changed[i] {
@@ -222,7 +220,7 @@ func (c *Client) write(
 		}
 		err := c.explain(ctx, object, c.api.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll))
 		if apierrors.IsNotFound(err) {
-			return nil // its namespace is yet to be made
+			return nil // its namespace does not exist yet
 		}
 		return err
 	}
@@ -232,8 +230,8 @@ func (c *Client) write(
 	return c.serverSideApply(ctx, jobplan.InPlace(object, plan.live, plan.placed), dryRun, opts.Force || opts.DryRun)
 }
 
-// takeOver makes the fields that gpuctl set when it created the objects fields that it applied, so that server-side
-// apply removes those that are not applied any more.
+// takeOver converts the fields that gpuctl set at creation into applied fields, so that server-side apply removes those that are no longer
+// applied.
 func (c *Client) takeOver(ctx context.Context, plan *jobPlan) error {
 	for i, before := range plan.before {
 		if before == nil || !plan.changed[i] {
@@ -273,7 +271,7 @@ func (c *Client) serverSideApply(ctx context.Context, object client.Object, dryR
 	return nil
 }
 
-// isFieldConflict says whether another program set a field to another value, which trying again does not change.
+// isFieldConflict reports whether another program set a field to another value. A retry does not help.
 func isFieldConflict(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }

@@ -14,14 +14,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// A job that is not whole is left for five seconds to the one who creates it at this moment.
+// An incomplete job is left alone for five seconds: another client may be creating it.
 const (
 	completionPoll  = 250 * time.Millisecond
 	completionLooks = 20
 )
 
-// markIncomplete notes on the top object of a job, which is created first, that there is more to create. Who finds
-// the note later knows that the creation was cut short.
+// markIncomplete notes on the top object of a job, which is created first, that more objects follow. A client that finds the note later knows that
+// the creation was interrupted.
 func markIncomplete(top client.Object) {
 	annotations := maps.Clone(top.GetAnnotations())
 	if annotations == nil {
@@ -35,7 +35,7 @@ func isIncomplete(top metav1.Object) bool {
 	return top.GetAnnotations()[names.AnnotationIncomplete] != ""
 }
 
-// finish creates what belongs to a job beside its top object, and takes the note away. It returns what it made.
+// finish creates the objects of a job beside its top object, and removes the note. It returns the created objects.
 func (c *Client) finish(ctx context.Context, top client.Object, rest []client.Object) (made []client.Object, err error) {
 	lease, err := c.reserve(ctx, top)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Client) finish(ctx context.Context, top client.Object, rest []client.Ob
 			found++
 		}
 	}
-	if found > 0 { // and perhaps a keeper with them
+	if found > 0 { // the job's keeper may still exist
 		if err := c.settle(ctx, top, rest); err != nil {
 			return made, &unsettledError{err}
 		}
@@ -73,13 +73,12 @@ func (c *Client) finish(ctx context.Context, top client.Object, rest []client.Ob
 	return made, c.markComplete(ctx, top)
 }
 
-// unsettledError says that a job has all its parts, some of which were kept for it, and that they are perhaps its alone by now:
-// to delete it again would delete what they hold.
+// unsettledError says that a job has all its parts, but kept parts may now belong to it alone: deleting the job again would delete their data.
 type unsettledError struct{ error }
 
 func (e *unsettledError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *unsettledError) Says() phrase.Text {
 	return phrase.Of("%w; the job is there, create it again to complete it", e.error)
 }
@@ -90,8 +89,8 @@ func (c *Client) markComplete(ctx context.Context, top client.Object) error {
 	return c.patch(ctx, top, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, names.AnnotationIncomplete), false)
 }
 
-// createPart creates an object that belongs to a job. One that is the job's already, because somebody else completed the
-// job meanwhile, is not made again; one that was kept for the job is taken over.
+// createPart creates an object that belongs to a job. If the object already belongs to the job because another client completed it, it is not created
+// again. An object kept for the job is taken over.
 func (c *Client) createPart(ctx context.Context, top, object client.Object) (made bool, err error) {
 	own(top, object)
 	err = c.createOne(ctx, object)
@@ -110,8 +109,8 @@ func (c *Client) createPart(ctx context.Context, top, object client.Object) (mad
 	return false, err
 }
 
-// unfinished looks for a job of the name of top, of any kind, and returns it if it is the very job to create and was not
-// created wholly; an [ExistsError] if it is another one; nil if the name is free.
+// unfinished looks for a job with the name of top, of any kind. It returns the job if it is the same job and incomplete, an [ExistsError] if it
+// is another job, and nil if the name is free.
 func (c *Client) unfinished(ctx context.Context, top client.Object) (client.Object, error) {
 	found, err := c.tops(ctx, top.GetNamespace(), jobOf(top))
 	if err != nil || len(found) == 0 {
@@ -129,7 +128,7 @@ func (c *Client) unfinished(ctx context.Context, top client.Object) (client.Obje
 		case looks == completionLooks:
 			return live, nil
 		}
-		select { // until then its creation may be under way
+		select { // another client may still be creating it
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(completionPoll):
@@ -137,7 +136,7 @@ func (c *Client) unfinished(ctx context.Context, top client.Object) (client.Obje
 	}
 }
 
-// isSame says whether two top objects are of the same job, made from the same YAML and the same folder.
+// isSame reports whether two top objects are of the same job, with the same YAML and the same folder.
 func isSame(a, b client.Object) bool {
 	return isOurs(a) && kindOf(a) == kindOf(b) &&
 		a.GetAnnotations()[names.AnnotationSubmitted] == b.GetAnnotations()[names.AnnotationSubmitted] &&

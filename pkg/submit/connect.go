@@ -33,7 +33,7 @@ func Connect(config *rest.Config) (*Client, error) {
 	return NewClient(api), nil
 }
 
-// restMapper knows the kinds that jobs, pools and quotas consist of, which spares the requests that would discover them.
+// restMapper maps the kinds that gpuctl writes, which saves the discovery requests.
 func restMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"Service", "PersistentVolumeClaim", "Pod", "ResourceQuota", "ConfigMap"} {

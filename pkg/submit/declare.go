@@ -18,28 +18,28 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// NoGPUPoolsError says that constraints of a pool were asked of a cluster that does not know GPUPools.
+// NoGPUPoolsError says that a pool has constraints but the cluster has no GPUPools.
 type NoGPUPoolsError struct{ Pool string }
 
 func (e *NoGPUPoolsError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *NoGPUPoolsError) Says() phrase.Text {
 	return phrase.Of("pool %q has constraints, and this cluster knows no GPUPools: have the administrators install\n"+
 		"manifests/crds and manifests/controller, or leave the constraints out: labels alone make a pool", e.Pool)
 }
 
-// declaration is the GPUPool that a change of a pool writes, between the check of its nodes and their labels.
+// declaration is the GPUPool that a change of a pool writes, after its nodes are checked and before they are labelled.
 type declaration struct {
 	wanted *names.GPUPool
-	// live is what is there, nil for nothing, and after what will be; the same object where nothing is to be written.
+	// live is the current object, nil for none, and after the resulting one; both are the same object if nothing is to be written.
 	live, after *names.GPUPool
-	// force takes over what others have set.
+	// force takes over fields that others have set.
 	force bool
 }
 
-// declare finds out what is to be written of the GPUPool of p: nothing where the cluster knows no GPUPools, or the user may not
-// see them, and p asks nothing of its nodes. keep leaves one that is there as it is unless p does ask something.
+// declare determines what to write to the GPUPool of p. It returns nil if the cluster has no GPUPools or the user may not see them, and p has
+// no constraints. With keep, an existing GPUPool is not changed unless p has constraints.
 func (c *Client) declare(ctx context.Context, p *workload.Pool, keep, force bool) (*declaration, error) {
 	d := &declaration{wanted: render.GPUPool(p), force: force}
 	asks := render.Asks(p)
@@ -67,7 +67,7 @@ func (c *Client) declare(ctx context.Context, p *workload.Pool, keep, force bool
 	return d, nil
 }
 
-// undeclared is why a GPUPool cannot be written; nil where labels alone make the pool, as it asks nothing of its nodes.
+// undeclared explains why a GPUPool cannot be written. It returns nil if labels alone define the pool because it has no constraints.
 func undeclared(err error, pool string, asks bool) error {
 	switch {
 	case !asks && (isUnknown(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err)):
@@ -78,20 +78,20 @@ func undeclared(err error, pool string, asks bool) error {
 	return err
 }
 
-// read finds the GPUPool that is there. hidden says that the error is that the user may not see it.
+// read reads the current GPUPool. hidden says that the error is that the user may not see it.
 func (d *declaration) read(ctx context.Context, c *Client) (hidden bool, err error) {
 	var live names.GPUPool
 	err = c.api.Get(ctx, client.ObjectKeyFromObject(d.wanted), &live)
 	switch {
 	case err == nil:
 		d.live = &live
-	case !isUnknown(err): // the object, or its kind, may be unknown: writing it will tell
+	case !isUnknown(err): // the object or its kind may not exist: writing it will tell
 		return apierrors.IsForbidden(err), phrase.Errorf("reading GPUPool %s: %w", d.wanted.Name, err)
 	}
 	return false, nil
 }
 
-// settle notes what will be there: what is there already, where that says the same.
+// settle stores the resulting object: the current one if both are equal.
 func (d *declaration) settle(after *names.GPUPool) {
 	if d.after = after; d.live != nil && equality.Semantic.DeepEqual(d.live.Spec, after.Spec) {
 		d.after = d.live
@@ -105,7 +105,7 @@ func isUnknown(err error) bool {
 // changes reports whether there is anything to write.
 func (d *declaration) changes() bool { return d != nil && d.after != d.live }
 
-// diff shows what changes of the GPUPool.
+// diff returns the changes of the GPUPool.
 func (d *declaration) diff() (string, error) {
 	if !d.changes() {
 		return "", nil
@@ -123,7 +123,7 @@ func (d *declaration) diff() (string, error) {
 	return jobplan.Diff(before, after)
 }
 
-// shown is a GPUPool as its author knows it.
+// shown returns a GPUPool with only the fields that its author writes.
 func shown(p *names.GPUPool) *names.GPUPool {
 	return &names.GPUPool{
 		TypeMeta:   metav1.TypeMeta{APIVersion: names.SchemeGroupVersion.String(), Kind: "GPUPool"},
@@ -131,7 +131,7 @@ func shown(p *names.GPUPool) *names.GPUPool {
 	}
 }
 
-// write writes the GPUPool, and returns what gives back what was there.
+// writeDeclared writes the GPUPool, and returns a function that restores the previous one.
 func (c *Client) writeDeclared(ctx context.Context, d *declaration) (undo func(context.Context) error, err error) {
 	written, err := c.applyGPUPool(ctx, d.wanted, d.force, false)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *Client) writeDeclared(ctx context.Context, d *declaration) (undo func(c
 	}, nil
 }
 
-// applyGPUPool applies a GPUPool, and returns what the API server has then, or would have.
+// applyGPUPool applies a GPUPool, and returns the resulting object.
 func (c *Client) applyGPUPool(ctx context.Context, wanted *names.GPUPool, force, dryRun bool) (*names.GPUPool, error) {
 	tree, err := untyped(wanted)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *Client) applyGPUPool(ctx context.Context, wanted *names.GPUPool, force,
 	return &out, nil
 }
 
-// DeletePool takes all nodes out of a pool by a plan, and deletes its GPUPool. found says whether there was any of it.
+// DeletePool removes all nodes from a pool by a plan, and deletes its GPUPool. found reports whether either existed.
 func (c *Client) DeletePool(ctx context.Context, plan PoolPlan, name string) (found bool, err error) {
 	changed, err := c.ChangePool(ctx, plan, PoolOptions{})
 	if err != nil {
@@ -181,7 +181,7 @@ func (c *Client) DeletePool(ctx context.Context, plan PoolPlan, name string) (fo
 	return deleted || !changed.Empty, err
 }
 
-// DeleteGPUPool deletes the GPUPool of a pool whose nodes have left it, and reports whether there was one to see.
+// DeleteGPUPool deletes the GPUPool of a pool without nodes, and reports whether there was one that the user may see.
 func (c *Client) DeleteGPUPool(ctx context.Context, name string) (bool, error) {
 	live, err := c.GPUPool(ctx, name)
 	if err != nil || live == nil {

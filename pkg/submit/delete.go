@@ -17,12 +17,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Deleted is a job that was deleted.
+// Deleted is a deleted job.
 type Deleted struct{ Namespace, Name, Kind string }
 
-// Delete deletes a job that gpuctl made, with all that belongs to it; objects without gpuctl's labels stay. A kind
-// other than "" spares jobs of the same name and another kind. Of a job whose own object is gone, what is left of it
-// goes. Kubernetes ends the pods in its own time: see [Client.WaitGone].
+// Delete deletes a job that gpuctl created, with all objects that belong to it. Objects without gpuctl's labels stay. A kind other than "" excludes
+// jobs of the same name and another kind. If the top object is already gone, the rest of the job is deleted. Kubernetes ends the pods asynchronously:
+// see [Client.WaitForDeletion].
 func (c *Client) Delete(ctx context.Context, namespace, name, kind string) (Deleted, error) {
 	for attempt := 1; ; attempt++ {
 		deleted, err := c.deleteOnce(ctx, namespace, name, kind)
@@ -50,20 +50,20 @@ func (c *Client) deleteOnce(ctx context.Context, namespace, name, kind string) (
 	return Deleted{Namespace: namespace, Name: name, Kind: kindOf(append(found, rest...)[0])}, nil
 }
 
-// isBroken reports whether an object is what [Client.Broken] finds. Others may have written it, and who may not remove it deletes a job all the
-// same: what stays of it makes nothing unseen.
+// isBroken reports whether an object is a Lease that [Client.InterruptedReplacement] returns. Others may have written it. A user who may not delete
+// it can still delete the job: the Lease cannot create anything unseen.
 func isBroken(object client.Object) bool {
 	return object.GetObjectKind().GroupVersionKind().Kind == "Lease" && strings.HasPrefix(object.GetName(), againPrefix)
 }
 
-// Exists is nil if there is something that [Client.Delete] would delete, else its [NotFoundError].
+// Exists returns nil if there is something that [Client.Delete] would delete, else its [NotFoundError].
 func (c *Client) Exists(ctx context.Context, ref Ref) error {
 	_, _, err := c.parts(ctx, ref)
 	return err
 }
 
-// parts finds the objects that a job is, and the rest of it: its Services, what keeps the others and knows its Job if somebody was
-// stopped who made it again, and its pods if its own object is gone.
+// parts finds the top objects of a job and the rest of it: its Services, its keeper, its replacement Lease, and its pods if the top object is
+// gone.
 func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object, err error) {
 	if tops, err = c.belonging(ctx, ref, topKinds...); err != nil {
 		return nil, nil, err
@@ -90,7 +90,7 @@ func (c *Client) parts(ctx context.Context, ref Ref) (tops, rest []client.Object
 	return tops, rest, nil
 }
 
-// belonging finds the objects of these kinds that belong to a job.
+// belonging finds the objects of some kinds that belong to a job.
 func (c *Client) belonging(ctx context.Context, ref Ref, kinds ...schema.GroupVersionKind) ([]client.Object, error) {
 	var out []client.Object
 	for _, kind := range kinds {
@@ -107,8 +107,8 @@ func (c *Client) belonging(ctx context.Context, ref Ref, kinds ...schema.GroupVe
 	return out, nil
 }
 
-// order is that of deletions: what belongs to a job first, so that a user who is interrupted finds the job again; under a
-// condition the job first, as its refusal must leave all as it is.
+// order returns the order of deletions. Parts come first, so that after an interruption the user can still find the job. Under a precondition
+// the top object comes first, because a refusal must not change anything.
 func (c *Client) order(rest, tops []client.Object) []client.Object {
 	if c.is != nil {
 		return slices.Concat(tops, rest)
@@ -116,7 +116,7 @@ func (c *Client) order(rest, tops []client.Object) []client.Object {
 	return slices.Concat(rest, tops)
 }
 
-// gonePoll is how often WaitGone looks.
+// gonePoll is the poll interval of WaitForDeletion.
 const gonePoll = 500 * time.Millisecond
 
 // WaitGone returns when no object and no pod of the job is left, so that its GPUs are free again, or with ctx's error.

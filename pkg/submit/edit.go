@@ -23,19 +23,19 @@ import (
 
 // EditOptions are those of [Client.Retry], [Client.SetPriority], [Client.Move], [Client.Scale] and [Client.Rewrite].
 type EditOptions struct {
-	// Restart permits to start a job over whose pods run.
+	// Restart allows a running job to start over.
 	Restart bool
-	// AllTasks permits to start an array over of which tasks have succeeded, which run again then.
+	// AllTasks allows an array to start over, including tasks that have succeeded.
 	AllTasks bool
 	// DryRun lets the API server check the change, and changes nothing.
 	DryRun bool
-	// Render is what jobs are rendered with; the namespace is the job's own.
+	// Render contains the render options; the namespace is the job's own.
 	Render render.Options
-	// Presets reads the presets that a job may name, by name, for [Client.Rewrite]; nil for none.
+	// Presets reads the presets that a job may name, for [Client.Rewrite]; nil for none.
 	Presets func(context.Context) (map[string]string, error)
 }
 
-// Retry starts a job over that has ended. See [jobplan.Retry].
+// Retry starts a finished job over. See [jobplan.Retry].
 func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, error) {
 	top, err := c.Top(ctx, ref)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Client) Retry(ctx context.Context, ref Ref, opts EditOptions) (Result, 
 	return result, c.replace(ctx, plan, opts.DryRun)
 }
 
-// checkTasks refuses to run what has succeeded again, unless the options permit it.
+// checkTasks refuses to repeat succeeded tasks, unless the options allow it.
 func checkTasks(top client.Object, opts EditOptions) error {
 	job, ok := isBatchJob(top)
 	if !ok || opts.AllTasks || !quota.IsArray(job) || job.Status.Succeeded == 0 || job.Status.Succeeded >= *job.Spec.Completions {
@@ -74,7 +74,7 @@ func checkTasks(top client.Object, opts EditOptions) error {
 	return &DoneTasksError{Ref: resultOf(top, "").Ref, Tasks: *job.Spec.Completions, Succeeded: job.Status.Succeeded}
 }
 
-// DoneTasksError says that tasks of an array would run again that have succeeded.
+// DoneTasksError says that succeeded tasks of an array would run again.
 type DoneTasksError struct {
 	Ref              Ref
 	Tasks, Succeeded int32
@@ -82,13 +82,13 @@ type DoneTasksError struct {
 
 func (e *DoneTasksError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *DoneTasksError) Says() phrase.Text {
 	return phrase.Of("job %q has %d tasks, and %d have succeeded: they would run again, too, since Kubernetes starts a Job over as a whole\n"+
 		"Start all of them over, with --all-tasks: gpuctl retry %s -n %s --all-tasks", e.Ref.Name, e.Tasks, e.Succeeded, e.Ref.Name, e.Ref.Namespace)
 }
 
-// startedOver is a top object without the traces of having been paused or cancelled.
+// startedOver returns a top object without the annotations of having been paused or cancelled.
 func startedOver(top client.Object) client.Object {
 	out := top.DeepCopyObject().(client.Object)
 	annotations := maps.Clone(out.GetAnnotations())
@@ -113,7 +113,7 @@ func startedOver(top client.Object) client.Object {
 
 // SetPriority changes the priority of a job that waits or is paused.
 //
-// The priority of a pod never changes, so that one whose pods run starts over, which the options must permit.
+// The priority of a pod is immutable, so a running job starts over, which the options must allow.
 func (c *Client) SetPriority(
 	ctx context.Context, ref Ref, priority workload.Priority, opts EditOptions,
 ) (Result, error) {
@@ -125,13 +125,12 @@ type UnknownPoolError struct{ Pool string }
 
 func (e *UnknownPoolError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *UnknownPoolError) Says() phrase.Text {
 	return phrase.Of("pool %q has no nodes, so the job would wait forever. See: gpuctl get pools", e.Pool)
 }
 
-// Move moves a job that waits or is paused into another pool. One whose pods run starts over, which the options must
-// permit.
+// Move moves a job that waits or is paused to another pool. A running job starts over, which the options must allow.
 func (c *Client) Move(ctx context.Context, ref Ref, pool string, opts EditOptions) (Result, error) {
 	if err := c.checkPool(ctx, pool); err != nil {
 		return Result{}, err
@@ -139,7 +138,7 @@ func (c *Client) Move(ctx context.Context, ref Ref, pool string, opts EditOption
 	return c.edit(ctx, ref, "resources.pool", pool, opts)
 }
 
-// checkPool looks for a node of the pool. A user who may not list nodes is believed.
+// checkPool checks that the pool has a node. It is skipped for a user who may not list nodes.
 func (c *Client) checkPool(ctx context.Context, pool string) error {
 	if pool == names.DefaultPool {
 		return nil
@@ -158,7 +157,7 @@ func (c *Client) checkPool(ctx context.Context, pool string) error {
 	return nil
 }
 
-// edit changes one field of the YAML that a job was made from, and applies that.
+// edit changes one field of the job's submitted YAML, and applies the result.
 func (c *Client) edit(ctx context.Context, ref Ref, path, value string, opts EditOptions) (Result, error) {
 	return c.changeSource(ctx, ref, func(ctx context.Context, c *Client, top client.Object, doc workload.Document) (Result, error) {
 		source, err := jobplan.SetField(doc.Source, path, value)
@@ -179,7 +178,7 @@ func (c *Client) edit(ctx context.Context, ref Ref, path, value string, opts Edi
 	})
 }
 
-// sameLabels says whether two top objects are of one pool and one priority.
+// sameLabels reports whether two top objects have the same pool and priority.
 func sameLabels(a, b client.Object) bool {
 	for _, key := range []string{names.LabelPool, names.LabelPriority} {
 		if a.GetLabels()[key] != b.GetLabels()[key] {
@@ -206,46 +205,46 @@ func (c *Client) checkEditable(ctx context.Context, top client.Object, opts Edit
 	return err
 }
 
-// isPlaced reports whether a pod of a job has a node, and has not ended.
+// isPlaced reports whether a pod of a job has a node and has not ended.
 func (c *Client) isPlaced(ctx context.Context, top client.Object) (bool, error) {
 	pods, err := c.podsOf(ctx, top)
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" && !gpu.HasEnded(&pod) }), err
 }
 
-// RunningError says that a job would have to start over.
+// RunningError says that a running job would have to start over.
 type RunningError struct{ Ref Ref }
 
 func (e *RunningError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *RunningError) Says() phrase.Text {
 	return phrase.Of("job %q runs, and Kubernetes changes nothing of a pod that does\n"+
 		"Pause it first (gpuctl pause %s), or start it over with --restart", e.Ref.Name, e.Ref.Name)
 }
 
-// NoSourceError says that a job does not hold the YAML it was made from.
+// NoSourceError says that a job does not contain its submitted YAML.
 type NoSourceError struct{ Ref Ref }
 
 func (e *NoSourceError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *NoSourceError) Says() phrase.Text {
 	return phrase.Of("job %q does not hold the YAML that it was made from: apply its file instead", e.Ref.Name)
 }
 
-// OtherJobsSourceError says that the YAML which a job holds is that of another job: somebody has changed it by hand. To follow it would
-// write in another place than that of the job, with the rights of who asks and not of who changed it.
+// OtherJobsSourceError says that the YAML stored in a job describes another job, because somebody changed it by hand. Applying it would write to that
+// other job, with the rights of the caller instead of those of the person who changed it.
 type OtherJobsSourceError struct{ Ref Ref }
 
 func (e *OtherJobsSourceError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *OtherJobsSourceError) Says() phrase.Text {
 	return phrase.Of("the YAML that job %q holds is that of another job, since somebody has changed its annotation %s: apply its file instead",
 		e.Ref.Name, names.AnnotationSubmitted)
 }
 
-// documentOf reads the YAML of a job that is there.
+// documentOf parses the submitted YAML of an existing job.
 func documentOf(top client.Object, source string) (workload.Document, error) {
 	doc, err := parsedOf(top, source)
 	if err == nil && !isOf(doc, top) {
@@ -254,12 +253,12 @@ func documentOf(top client.Object, source string) (workload.Document, error) {
 	return doc, err
 }
 
-// isOf says whether a YAML is of the job that an object is.
+// isOf reports whether a document describes the job of an object.
 func isOf(doc workload.Document, top client.Object) bool {
 	return string(doc.Kind) == kindOf(top) && doc.Name == jobOf(top) && (doc.Namespace == "" || doc.Namespace == top.GetNamespace())
 }
 
-// parsedOf reads what is to become the YAML of a job that is there.
+// parsedOf parses the new YAML of an existing job.
 func parsedOf(top client.Object, source string) (workload.Document, error) {
 	if source == "" {
 		return workload.Document{}, &NoSourceError{Ref: resultOf(top, "").Ref}
@@ -277,7 +276,7 @@ func parsedOf(top client.Object, source string) (workload.Document, error) {
 	return docs[0], nil
 }
 
-// objectsOf renders the YAML of a job that is there.
+// objectsOf renders the YAML of an existing job.
 func objectsOf(top client.Object, source string, opts render.Options) ([]client.Object, error) {
 	doc, err := documentOf(top, source)
 	if err != nil {

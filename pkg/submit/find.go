@@ -32,7 +32,7 @@ type AmbiguousError struct {
 
 func (e *AmbiguousError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *AmbiguousError) Says() phrase.Text {
 	return phrase.Of("%d jobs in namespace %s are named %q, of the kinds %s: write %s/%s for one of them",
 		len(e.Kinds), e.Ref.Namespace, e.Ref.Name, strings.Join(e.Kinds, ", "), e.Kinds[0], e.Ref.Name)
@@ -47,8 +47,8 @@ func (r Ref) labels() client.MatchingLabels {
 	return out
 }
 
-// Top reads the one object, a Job or a Deployment, that a job of gpuctl is. It returns a [NotFoundError] or an
-// [AmbiguousError] if there is not exactly one, and the condition's error if that refuses it.
+// Top reads the top object of a job of gpuctl, which is a Job or a Deployment. It returns a [NotFoundError] or an [AmbiguousError] if there is
+// not exactly one, and the precondition's error if that refuses it.
 func (c *Client) Top(ctx context.Context, ref Ref) (client.Object, error) {
 	var jobs batchv1.JobList
 	var deployments appsv1.DeploymentList
@@ -80,7 +80,7 @@ func (c *Client) Top(ctx context.Context, ref Ref) (client.Object, error) {
 	return nil, ambiguous
 }
 
-// typed gives an object its kind, which lists leave out.
+// typed sets the kind of an object, which lists leave out.
 func typed(object client.Object, kind schema.GroupVersionKind) client.Object {
 	object.GetObjectKind().SetGroupVersionKind(kind)
 	return object
@@ -92,8 +92,8 @@ func kindOf(object metav1.Object) string { return object.GetLabels()[names.Label
 // jobOf is the name of the job that an object belongs to.
 func jobOf(object metav1.Object) string { return object.GetLabels()[names.LabelJob] }
 
-// DocumentIfThere is [Client.Document] for a job that there may be: the zero document if there is none of gpuctl's, or not exactly one,
-// or its YAML cannot be read. Then there is nothing to go on with.
+// DocumentIfThere is [Client.Document] for a job that may not exist. It returns the zero document if there is not exactly one job of gpuctl, or if
+// its YAML cannot be parsed.
 func (c *Client) DocumentIfThere(ctx context.Context, ref Ref) (workload.Document, error) {
 	top, err := c.Top(ctx, ref)
 	if isNotFound(err) || errors.As(err, new(*ForeignJobError)) || errors.As(err, new(*AmbiguousError)) {
@@ -104,12 +104,12 @@ func (c *Client) DocumentIfThere(ctx context.Context, ref Ref) (workload.Documen
 	}
 	doc, err := documentOf(top, top.GetAnnotations()[names.AnnotationSubmitted])
 	if err != nil {
-		return workload.Document{}, nil //nolint:nilerr // it is made from the YAML that it is given now
+		return workload.Document{}, nil //nolint:nilerr // the job gets its new YAML anyway
 	}
 	return doc, nil
 }
 
-// Document reads the YAML that a job was made from, or last changed to.
+// Document parses the current YAML of a job.
 func (c *Client) Document(ctx context.Context, ref Ref) (workload.Document, error) {
 	top, err := c.Top(ctx, ref)
 	if err != nil {

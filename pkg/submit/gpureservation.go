@@ -17,35 +17,35 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// ReservationExistsError says that there is a reservation of a name.
+// ReservationExistsError says that a reservation of the name exists.
 type ReservationExistsError struct{ Name string }
 
 func (e *ReservationExistsError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ReservationExistsError) Says() phrase.Text {
 	return phrase.Of("reservation %q already exists: gpuctl apply changes it", e.Name)
 }
 
-// ReservationNotFoundError says that there is no such reservation.
+// ReservationNotFoundError says that a reservation does not exist.
 type ReservationNotFoundError struct{ Name string }
 
 func (e *ReservationNotFoundError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ReservationNotFoundError) Says() phrase.Text {
 	return phrase.Of("reservation %q not found", e.Name)
 }
 
 // ReservationOptions are those of writing reservations.
 type ReservationOptions struct {
-	// Now is when one begins that begins now.
+	// Now is the start of a reservation that begins now.
 	Now time.Time
 	// DryRun lets the API server check the change, and changes nothing.
 	DryRun bool
 }
 
-// CreateReservation makes a reservation. One of its name is a [ReservationExistsError].
+// CreateReservation creates a reservation. If its name is taken, the error is a [ReservationExistsError].
 func (c *Client) CreateReservation(ctx context.Context, r *workload.Reservation, opts ReservationOptions) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
@@ -60,8 +60,8 @@ func (c *Client) CreateReservation(ctx context.Context, r *workload.Reservation,
 	return explainReservation(err, r.Name)
 }
 
-// ApplyReservation makes a reservation what its document says. One that begins now began when it was made: applying its document
-// again changes nothing. When nothing differs nothing is written.
+// ApplyReservation makes a reservation match its document. A reservation that begins now began when it was created: applying its document again
+// changes nothing. If nothing differs, nothing is written.
 func (c *Client) ApplyReservation(ctx context.Context, r *workload.Reservation, opts ReservationOptions) (Result, error) {
 	for attempt := 1; ; attempt++ {
 		result, err := c.applyReservation(ctx, r, opts)
@@ -123,7 +123,7 @@ func (c *Client) applyNewReservation(ctx context.Context, wanted *names.GPUReser
 	return result, c.api.Create(ctx, wanted, options...)
 }
 
-// DeleteReservation deletes a reservation: its nodes are for all again. One that is not there is a [ReservationNotFoundError].
+// DeleteReservation deletes a reservation, which frees its nodes for all. If it does not exist, the error is a [ReservationNotFoundError].
 func (c *Client) DeleteReservation(ctx context.Context, name string) error {
 	for attempt := 1; ; attempt++ {
 		live, err := c.Reservation(ctx, name)
@@ -140,7 +140,7 @@ func (c *Client) DeleteReservation(ctx context.Context, name string) error {
 	}
 }
 
-// Reservation reads a reservation. One that is not there is a [ReservationNotFoundError].
+// Reservation reads a reservation. If it does not exist, the error is a [ReservationNotFoundError].
 func (c *Client) Reservation(ctx context.Context, name string) (*names.GPUReservation, error) {
 	live, err := c.readReservation(ctx, name)
 	if err == nil && live == nil {
@@ -149,12 +149,12 @@ func (c *Client) Reservation(ctx context.Context, name string) (*names.GPUReserv
 	return live, explainReservation(err, name)
 }
 
-// readReservation is nil for one that is not there.
+// readReservation returns nil if the reservation does not exist.
 func (c *Client) readReservation(ctx context.Context, name string) (*names.GPUReservation, error) {
 	var live names.GPUReservation
 	err := c.api.Get(ctx, client.ObjectKey{Name: name}, &live)
 	switch {
-	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err): // else the cluster knows no such kind
+	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err): // otherwise the cluster does not know the kind
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -163,7 +163,7 @@ func (c *Client) readReservation(ctx context.Context, name string) (*names.GPURe
 	return &live, nil
 }
 
-// explainReservation says what to do about a reservation that cannot be read or written; nil for no error.
+// explainReservation explains why a reservation cannot be read or written; nil for no error.
 func explainReservation(err error, name string) error {
 	switch {
 	case err == nil:
@@ -176,7 +176,7 @@ func explainReservation(err error, name string) error {
 	return phrase.Errorf("reservation %s: %w", name, err)
 }
 
-// diffReservations shows what changes; before is nil for a new one.
+// diffReservations returns the changes; before is nil for a new reservation.
 func diffReservations(before, after *names.GPUReservation) (string, error) {
 	shown := func(r *names.GPUReservation) (*unstructured.Unstructured, error) {
 		if r == nil {

@@ -19,28 +19,28 @@ import (
 	"g8s.host/gpu-scheduler/pkg/render"
 )
 
-// jobPlan is how the objects of a job change, or those of a quota.
+// jobPlan is the set of changes to the objects of a job or a quota.
 type jobPlan struct {
-	// live is the job's top object as it is, which owns what is created; nil if nothing does.
+	// live is the current top object of the job, which owns new objects; nil if there is none.
 	live client.Object
-	// placed says that a pod of it has a node, where that matters.
+	// placed says that a pod of the job has a node. It is set only if that matters.
 	placed bool
-	// fresh says that nothing of the job is there.
+	// fresh says that no object of the job exists.
 	fresh bool
-	// desired are the objects as they shall be, the top object first.
+	// desired are the objects in their new state, the top object first.
 	desired []client.Object
-	// before and after are the objects of desired, in the same order, as they are and as they will be. A nil before is
-	// an object that is not there; both slices are empty when all is fresh.
+	// before and after are the current and the resulting states of the objects in desired, in the same order. A nil before means that the object does
+	// not exist; both slices are empty if all is fresh.
 	before, after []*unstructured.Unstructured
 	// changed says which of them change.
 	changed []bool
-	// obsolete are the objects that the job had and has not any more.
+	// obsolete are the objects that the job no longer has.
 	obsolete []*unstructured.Unstructured
-	// stays are the claims that the job had and its YAML does not mention any more: they hold data.
+	// stays are the job's claims that its YAML no longer mentions: they hold data.
 	stays []*unstructured.Unstructured
-	// unreserved says that the job has not its name for itself yet.
+	// unreserved says that the job has not reserved its name yet.
 	unreserved bool
-	// keeper owns the objects of before while the job is made again; nil if nothing does.
+	// keeper owns the objects of before while the job is replaced; nil for none.
 	keeper client.Object
 }
 
@@ -48,12 +48,12 @@ func (p *jobPlan) changes() bool {
 	return p.fresh || len(p.obsolete) > 0 || slices.Contains(p.changed, true) || p.incomplete()
 }
 
-// incomplete says whether something of the creation of the job is still to be done, which no diff shows.
+// incomplete reports whether part of the job's creation is still to be done, which no diff shows.
 func (p *jobPlan) incomplete() bool {
 	return p.unreserved || p.live != nil && isIncomplete(p.live) || len(p.kept()) > 0
 }
 
-// startsOver says whether the plan changes a Deployment in place such that Kubernetes makes its pods again.
+// startsOver reports whether the plan changes a Deployment in place such that Kubernetes recreates its pods.
 func (p *jobPlan) startsOver() bool {
 	if _, ok := p.live.(*appsv1.Deployment); !ok || p.before[0] == nil {
 		return false
@@ -61,13 +61,13 @@ func (p *jobPlan) startsOver() bool {
 	return !reflect.DeepEqual(template(p.before[0]), template(p.after[0]))
 }
 
-// template is that of the pods of an object.
+// template returns the pod template of an object.
 func template(object *unstructured.Unstructured) any {
-	out, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template") // nil where it has none
+	out, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template") // nil if it has none
 	return out
 }
 
-// diff shows all that changes.
+// diff returns all changes as a diff.
 func (p *jobPlan) diff() (string, error) {
 	var out strings.Builder
 	for i, object := range p.desired {
@@ -91,7 +91,7 @@ func (p *jobPlan) diff() (string, error) {
 	return out.String(), nil
 }
 
-// images are an object before and after the change.
+// images returns an object before and after the change.
 func (p *jobPlan) images(i int, object client.Object) (before, after *unstructured.Unstructured, err error) {
 	if !p.fresh && p.before[i] != nil {
 		return p.before[i], p.after[i], nil
@@ -100,7 +100,7 @@ func (p *jobPlan) images(i int, object client.Object) (before, after *unstructur
 	return nil, after, err
 }
 
-// plan compares the objects of a job with what is there.
+// plan compares the desired objects of a job with the existing ones.
 func (c *Client) plan(
 	ctx context.Context, live client.Object, desired []client.Object, opts render.Options,
 ) (*jobPlan, error) {
@@ -111,7 +111,7 @@ func (c *Client) plan(
 		var err error
 		switch plan.placed, err = c.isPlaced(ctx, live); {
 		case apierrors.IsForbidden(err):
-			plan.placed = true // who may not see pods changes the Job in place, as ever
+			plan.placed = true // a user who may not see pods changes the Job in place, as before
 		case err != nil:
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func (c *Client) plan(
 	return plan, err
 }
 
-// lastApplied renders the YAML that a job was made from, or last applied as; nothing if it cannot be read any more.
+// lastApplied renders the YAML that the job was last applied from; nil if it cannot be parsed any more.
 func lastApplied(live client.Object, opts render.Options) []client.Object {
 	objects, err := objectsOf(live, live.GetAnnotations()[names.AnnotationSubmitted], opts)
 	if err != nil {
@@ -170,8 +170,7 @@ func find(objects []client.Object, like client.Object) client.Object {
 	return nil
 }
 
-// obsolete reads the objects that belong to the job and that its YAML does not mention any more. Claims stay: they
-// hold data.
+// obsolete reads the objects of the job that its YAML no longer mentions. Claims stay: they hold data.
 func (c *Client) obsolete(
 	ctx context.Context, live client.Object, last, desired []client.Object,
 ) ([]*unstructured.Unstructured, error) {
@@ -191,7 +190,7 @@ func (c *Client) obsolete(
 	return out, nil
 }
 
-// read returns an object as the API server has it, nil if it is not there.
+// read returns the object from the API server, nil if it does not exist.
 func (c *Client) read(ctx context.Context, like client.Object) (*unstructured.Unstructured, error) {
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(like.GetObjectKind().GroupVersionKind())
@@ -205,7 +204,7 @@ func (c *Client) read(ctx context.Context, like client.Object) (*unstructured.Un
 	return out, nil
 }
 
-// untyped returns an object as it is sent: without status, and without fields that are only empty.
+// untyped returns an object as it is sent: without status and without empty fields.
 func untyped(object client.Object) (*unstructured.Unstructured, error) {
 	tree, err := render.Tree(object)
 	return &unstructured.Unstructured{Object: tree}, err

@@ -16,20 +16,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// keeperPrefix begins the names of keepers.
+// keeperPrefix is the name prefix of keepers.
 const keeperPrefix = "gpuctl-replace-"
 
-// keeper owns what belongs to a job while that is made again and there is no Job to own it, so that whoever is stopped on the
-// way leaves one Lease of the job's name, and nothing that belongs to nobody. What is done to the job next ends it: its creation
-// takes what is kept over, and its deletion deletes that.
+// keeper returns the Lease that owns the parts of a job while the job is replaced and no Job can own them. After an interruption, this one Lease
+// remains and nothing is orphaned. The next action on the job removes it: creating the job takes over the kept parts, and deleting the job deletes
+// them.
 func keeper(top client.Object) client.Object {
 	lease := reservation(top)
 	lease.Name = keeperPrefix + jobOf(top)
 	return lease
 }
 
-// keep makes the keeper of a job, beside its top object, the owner of parts of it. It returns nil where there are none, or the
-// user may not write Leases: then the parts belong to nobody for a moment.
+// keep creates the keeper of a job, and makes it an owner of the job's parts beside the top object. It returns nil if there are no parts, or if
+// the user may not write Leases: then the parts have no owner for a moment.
 func (c *Client) keep(ctx context.Context, top client.Object, parts []*unstructured.Unstructured) (client.Object, error) {
 	if !slices.ContainsFunc(parts, func(part *unstructured.Unstructured) bool { return part != nil }) {
 		return nil, nil
@@ -39,7 +39,7 @@ func (c *Client) keep(ctx context.Context, top client.Object, parts []*unstructu
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, c.handOver(ctx, parts)
-	case errors.As(err, new(*ExistsError)): // somebody was stopped before, or is at it
+	case errors.As(err, new(*ExistsError)): // left by an interrupted client, or used by a concurrent one
 		if made, err = c.keeperOf(ctx, top); err == nil && made == nil {
 			return nil, c.handOver(ctx, parts)
 		}
@@ -53,7 +53,7 @@ func (c *Client) keep(ctx context.Context, top client.Object, parts []*unstructu
 	return made, c.checkKept(ctx, top, made)
 }
 
-// checkKept is a conflict if the keeper has gone that the parts of a job were given to: somebody else had finished with it.
+// checkKept returns a conflict if the keeper that received the parts of a job is gone: another client has finished with it.
 func (c *Client) checkKept(ctx context.Context, top, keeper client.Object) error {
 	now, err := c.keeperOf(ctx, top)
 	if err != nil || now != nil && now.GetUID() == keeper.GetUID() {
@@ -63,7 +63,7 @@ func (c *Client) checkKept(ctx context.Context, top, keeper client.Object) error
 		phrase.Errorf("somebody else made the job again meanwhile"))
 }
 
-// takeBack gives a job, which was changed as planned, what somebody kept who was stopped.
+// takeBack gives a job, which was changed as planned, the parts that were kept by an interrupted replacement.
 func (c *Client) takeBack(ctx context.Context, plan *jobPlan) error {
 	kept := plan.kept()
 	if len(kept) == 0 {
@@ -73,7 +73,7 @@ func (c *Client) takeBack(ctx context.Context, plan *jobPlan) error {
 		if at := slices.Index(plan.before, part); at < 0 || !plan.changed[at] {
 			continue
 		}
-		now, err := c.read(ctx, part) // as it was just written
+		now, err := c.read(ctx, part) // as just written
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (c *Client) keeperOf(ctx context.Context, top client.Object) (client.Object
 	return c.leaseOf(ctx, keeperPrefix, Ref{Namespace: top.GetNamespace(), Name: jobOf(top), Kind: kindOf(top)})
 }
 
-// leaseOf reads the Lease of ours that has a prefix and the name of a job, nil if there is none. Who may not read Leases has made none.
+// leaseOf reads gpuctl's Lease with a prefix and the name of a job, nil if there is none. A user who may not read Leases has not created one.
 func (c *Client) leaseOf(ctx context.Context, prefix string, ref Ref) (client.Object, error) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: prefix + ref.Name}}
 	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
@@ -104,8 +104,8 @@ func (c *Client) leaseOf(ctx context.Context, prefix string, ref Ref) (client.Ob
 	return found, nil
 }
 
-// handOver makes objects the owners of parts of a job, instead of those that these had. A part that somebody else has changed
-// since it was read is a conflict: whoever makes the job again at the same moment must not give its claims to a Job that goes.
+// handOver replaces the owners of parts of a job. A part that was changed since it was read is a conflict: a client that replaces the job
+// concurrently must not give its claims to a Job that is being deleted.
 func (c *Client) handOver(ctx context.Context, parts []*unstructured.Unstructured, owners ...client.Object) error {
 	var references []metav1.OwnerReference
 	for _, owner := range owners {
@@ -122,7 +122,7 @@ func (c *Client) handOver(ctx context.Context, parts []*unstructured.Unstructure
 	return nil
 }
 
-// handTo is handOver for one part.
+// handTo is setOwners for one part.
 func (c *Client) handTo(ctx context.Context, part *unstructured.Unstructured, owners []metav1.OwnerReference) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": part.GetResourceVersion(), "ownerReferences": owners,
@@ -133,8 +133,8 @@ func (c *Client) handTo(ctx context.Context, part *unstructured.Unstructured, ow
 	return c.patch(ctx, part, body, false)
 }
 
-// handBack makes a Job, just created, the owner of what was kept while the old one was not there. The garbage collector may
-// have changed the parts since, and takes nothing away; a part that somebody else has taken is left to them.
+// handBack makes a new Job the owner of the parts that were kept during the replacement. The garbage collector may have changed the parts since,
+// but deletes none; a part that another client has taken is left alone.
 func (c *Client) handBack(ctx context.Context, plan *jobPlan, owner client.Object) error {
 	for _, part := range plan.parts() {
 		if part == nil {
@@ -166,7 +166,7 @@ func (c *Client) handBackOne(ctx context.Context, plan *jobPlan, part *unstructu
 	}
 }
 
-// holds says whether a part has no owners but those that it was given for the time in which the job is not there.
+// holds reports whether a part has no owners except those it was given for the time without a Job.
 func (p *jobPlan) holds(part metav1.Object) bool {
 	return !slices.ContainsFunc(part.GetOwnerReferences(), func(reference metav1.OwnerReference) bool {
 		kept := p.keeper != nil && reference.UID == p.keeper.GetUID()
@@ -174,13 +174,13 @@ func (p *jobPlan) holds(part metav1.Object) bool {
 	})
 }
 
-// parts are the objects that belong to the job as it is, beside its top object. A nil one is not there.
+// parts returns the current objects of the job beside its top object. A nil entry does not exist.
 func (p *jobPlan) parts() []*unstructured.Unstructured {
 	return slices.Concat(p.before[1:], p.stays)
 }
 
-// unmentioned reads the claims that belong to the job, or are kept for it, and that its YAML does not mention. Only a Job is made
-// again, so only its claims change owners. Who may not list claims finds those of the YAML before.
+// unmentioned reads the claims that belong to the job, or are kept for it, and that its YAML does not mention. Only Jobs are replaced, so only
+// their claims change owners. A user who may not list claims gets those of the previous YAML.
 func (c *Client) unmentioned(ctx context.Context, live client.Object, last, desired []client.Object) ([]*unstructured.Unstructured, error) {
 	if live.GetObjectKind().GroupVersionKind().Kind != "Job" {
 		return nil, nil
@@ -215,12 +215,12 @@ func claimsIn(objects []client.Object) []client.Object {
 	})
 }
 
-// isKept says whether a part belongs to the keeper of its job.
+// isKept reports whether a part belongs to the keeper of its job.
 func isKept(part metav1.Object) bool {
 	return len(keepersOf(part)) > 0
 }
 
-// kept are the parts of a plan that belong to the keeper of the job, because somebody was stopped who made it again.
+// kept returns the parts of a plan that belong to the job's keeper because a replacement was interrupted.
 func (p *jobPlan) kept() []*unstructured.Unstructured {
 	if p.live == nil || len(p.before) == 0 {
 		return nil
@@ -234,8 +234,8 @@ func (p *jobPlan) kept() []*unstructured.Unstructured {
 	return out
 }
 
-// claim gives a job, whose top object is there, a part that was kept for it, as the job wants it. It stays its keeper's too,
-// so that nothing is lost if the job cannot be made after all.
+// claim gives a job, whose top object exists, a part that was kept for it, in the state that the job needs. The keeper remains an owner, so that
+// nothing is lost if the job cannot be created after all.
 func (c *Client) claim(ctx context.Context, top client.Object, found *unstructured.Unstructured, part client.Object) error {
 	owners := append(keepersOf(found), referenceTo(top))
 	if err := c.handTo(ctx, found, owners); err != nil {
@@ -245,8 +245,8 @@ func (c *Client) claim(ctx context.Context, top client.Object, found *unstructur
 	return c.serverSideApply(ctx, part, false, true)
 }
 
-// settle gives a job that is whole what was claimed for it for good, and the claims that its YAML does not mention, and then
-// removes the keeper.
+// settle gives a complete job sole ownership of its claimed parts and of the claims that its YAML does not mention, and then deletes the
+// keeper.
 func (c *Client) settle(ctx context.Context, top client.Object, rest []client.Object) error {
 	claimed, err := c.unmentioned(ctx, top, nil, rest)
 	if err != nil {
@@ -267,15 +267,15 @@ func (c *Client) settle(ctx context.Context, top client.Object, rest []client.Ob
 	return c.endKeeping(ctx, top)
 }
 
-// keepersOf are the references of a part to the keeper of its job.
+// keepersOf returns the references of a part to the keeper of its job.
 func keepersOf(part metav1.Object) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(part.GetOwnerReferences()), func(reference metav1.OwnerReference) bool {
 		return reference.Kind != "Lease" || reference.Name != keeperPrefix+jobOf(part)
 	})
 }
 
-// endKeeping removes the keeper of a job, whose parts belong to its top object again, and what is known of that. What else it keeps the
-// job has not any more.
+// endKeeping deletes the keeper of a job whose parts belong to its top object again, and its replacement Lease. Anything else that the keeper owns
+// no longer belongs to the job.
 func (c *Client) endKeeping(ctx context.Context, top client.Object) error {
 	found, err := c.keeperOf(ctx, top)
 	if err != nil || found == nil {

@@ -17,7 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// mark writes on an object which request creates it, and returns that mark.
+// mark writes a unique request ID on an object before its creation, and returns the ID.
 func mark(object client.Object) string {
 	submission := string(uuid.NewUUID())
 	annotations := maps.Clone(object.GetAnnotations())
@@ -29,8 +29,8 @@ func mark(object client.Object) string {
 	return submission
 }
 
-// isLost says whether an error leaves open whether the API server did what it was asked: the answer was lost, the
-// server gave up waiting for its own database, or a proxy before it lost the connection, which some call unavailable.
+// isLost reports whether an error leaves open if the API server carried out the request: the response was lost, the server gave up waiting
+// for its database, or a proxy lost the connection, which some report as unavailable.
 func isLost(err error) bool {
 	if err == nil || neverSent(err) {
 		return false
@@ -39,20 +39,20 @@ func isLost(err error) bool {
 	return !errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// neverSent says whether not even a connection came about.
+// neverSent reports whether no connection was established at all.
 func neverSent(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) && network.Op == "dial"
 }
 
-// Patience with which findOut looks for an object: a request whose answer was lost may still be under way.
+// Limits for resolveLostCreate: a request whose response was lost may still be in progress.
 const (
 	findOutTimeout = 10 * time.Second
 	findOutPoll    = time.Second
 )
 
-// findOut looks whether a creation whose answer was lost took place. It did if the object carries the request's own
-// mark; if it carries another one, someone else created it.
+// findOut checks whether a creation whose response was lost took place. It did if the object has the request's own ID; with another ID,
+// another client created it.
 func (c *Client) findOut(ctx context.Context, object client.Object, submission string, lost error) error {
 	ctx, cancel := context.WithTimeout(ctx, findOutTimeout)
 	defer cancel()
@@ -73,8 +73,8 @@ func (c *Client) findOut(ctx context.Context, object client.Object, submission s
 	return nil
 }
 
-// isMade says whether an object that already exists is the one that was to be created: the client asks again by itself where an answer
-// says when to, and the first request may have been carried out.
+// isMade reports whether an object that already exists is the one to be created: the client retries by itself if a response says when to, and
+// the first request may have been carried out.
 func (c *Client) isMade(ctx context.Context, object client.Object, submission string) bool {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
@@ -86,7 +86,7 @@ func (c *Client) isMade(ctx context.Context, object client.Object, submission st
 	return true
 }
 
-// existsError tells whose an object is that is in the way.
+// existsError describes the existing object that is in the way.
 func existsError(found client.Object) *ExistsError {
 	exists := &ExistsError{Namespace: found.GetNamespace(), Object: describe(found)}
 	if isOurs(found) {

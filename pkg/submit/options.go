@@ -15,20 +15,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Facts are what the rendering of a job depends on, read from the cluster.
+// Facts is the cluster state that rendering a job depends on.
 type Facts interface {
 	SharedPools(ctx context.Context) (map[string]bool, error)
 	AliasedTypes(ctx context.Context, types []string) (map[string]bool, error)
 	HostPaths(ctx context.Context) ([]string, error)
-	// GPUDefaults are the GPUs that limit ranges of a namespace give pods which do not name them.
+	// GPUDefaults returns the GPUs that limit ranges of a namespace give pods which do not name them.
 	GPUDefaults(ctx context.Context, namespace string) ([]quota.Default, error)
-	// Policy is what administrators allow; nil where nobody tells.
+	// Policy returns what administrators allow; nil if it is not readable.
 	Policy(ctx context.Context) (map[string]string, error)
 }
 
-// RenderOptions asks the cluster what the rendering of the documents depends on, and nothing that none of them needs
-// to know. namespace is that of documents which name none. The warnings say what could not be read for want of
-// rights, and what follows from that.
+// RenderOptions reads the cluster state that rendering the documents depends on, and nothing that they do not need. namespace is the namespace of
+// documents that name none. The warnings say what could not be read for lack of rights, and the consequences.
 func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, namespace string) (render.Options, []phrase.Text, error) {
 	opts := render.Options{Namespace: namespace}
 	need := needsOf(docs)
@@ -43,7 +42,7 @@ func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, n
 	if err == nil && len(need.types) > 0 {
 		opts.AliasedTypes, err = facts.AliasedTypes(ctx, need.types)
 		if apierrors.IsForbidden(err) {
-			err = nil // the job asks for the label that nodes should carry
+			err = nil // the job requests the label that nodes should have
 		}
 	}
 	if err == nil && need.hostPaths {
@@ -63,8 +62,7 @@ func RenderOptions(ctx context.Context, facts Facts, docs []workload.Document, n
 	return opts, warnings, err
 }
 
-// GPUDefaults returns which GPUs the jobs have to ask for none of, by namespace, and warns of jobs that ask for no GPUs where
-// limit ranges give them some.
+// GPUDefaults returns which GPUs jobs must request 0 of, by namespace, and warns of jobs that request no GPUs but get some from limit ranges.
 func GPUDefaults(ctx context.Context, facts Facts, docs []workload.Document, namespace string) (map[string][]corev1.ResourceName, []phrase.Text, error) {
 	var out map[string][]corev1.ResourceName
 	var warnings []phrase.Text
@@ -92,7 +90,7 @@ func GPUDefaults(ctx context.Context, facts Facts, docs []workload.Document, nam
 	return out, warnings, nil
 }
 
-// givenGPUs warns of the jobs of one namespace that ask for no GPUs and would get some.
+// givenGPUs warns of the jobs of one namespace that request no GPUs and would get some.
 func givenGPUs(defaults []quota.Default, docs []workload.Document, space, namespace string) []phrase.Text {
 	var out []phrase.Text
 	for _, doc := range docs {
@@ -106,7 +104,7 @@ func givenGPUs(defaults []quota.Default, docs []workload.Document, space, namesp
 	return out
 }
 
-// untold warns of jobs whose channel there is not: it is no reason to refuse them, as they run as well.
+// untold warns of jobs whose channel does not exist. They are not refused, because they run regardless.
 func untold(policy map[string]string, docs []workload.Document, namespace string) []phrase.Text {
 	var out []phrase.Text
 	for _, doc := range docs {
@@ -120,7 +118,7 @@ func untold(policy map[string]string, docs []workload.Document, namespace string
 	return out
 }
 
-// needs is what documents need to know of the cluster.
+// needs is the cluster state that documents need.
 type needs struct {
 	share     bool
 	types     []string

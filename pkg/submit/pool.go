@@ -17,7 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// MissingNodesError says that a plan names nodes that the cluster does not have.
+// MissingNodesError says that a plan names nodes that do not exist.
 type MissingNodesError struct {
 	Pool  string
 	Nodes []string
@@ -25,7 +25,7 @@ type MissingNodesError struct {
 
 func (e *MissingNodesError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *MissingNodesError) Says() phrase.Text {
 	if e.Pool == "" {
 		return phrase.Of("nodes not found: %s", strings.Join(e.Nodes, ", "))
@@ -33,15 +33,15 @@ func (e *MissingNodesError) Says() phrase.Text {
 	return phrase.Of("pool %q: nodes not found: %s", e.Pool, strings.Join(e.Nodes, ", "))
 }
 
-// ForeignNodesError says that a plan would take nodes out of other pools.
+// ForeignNodesError says that a plan would take nodes from other pools.
 type ForeignNodesError struct {
 	Pool  string
 	Nodes []pool.Foreign
-	// Leaving says that the nodes were to leave Pool, in which they are not.
+	// Leaving says that the nodes should leave Pool but are not in it.
 	Leaving bool
 }
 
-// mostTaken is how many labels an error names.
+// mostTaken is the maximum number of labels in an error.
 const mostTaken = 10
 
 // TakenError says that nodes have labels with other values.
@@ -49,7 +49,7 @@ type TakenError struct{ Labels []pool.Taken }
 
 func (e *TakenError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *TakenError) Says() phrase.Text {
 	labels := make([]phrase.Text, min(len(e.Labels), mostTaken))
 	for i := range labels {
@@ -65,7 +65,7 @@ func (e *TakenError) Says() phrase.Text {
 
 func (e *ForeignNodesError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ForeignNodesError) Says() phrase.Text {
 	nodes := make([]phrase.Text, len(e.Nodes))
 	for i, foreign := range e.Nodes {
@@ -74,7 +74,7 @@ func (e *ForeignNodesError) Says() phrase.Text {
 	return phrase.Of("pool %q: %s", e.Pool, phrase.Join(nodes, phrase.Of(", ")))
 }
 
-// PoolExistsError says that there is a pool which was to be made.
+// PoolExistsError says that a pool to create already exists.
 type PoolExistsError struct {
 	Pool  string
 	Nodes int
@@ -82,7 +82,7 @@ type PoolExistsError struct {
 
 func (e *PoolExistsError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *PoolExistsError) Says() phrase.Text {
 	if e.Nodes == 1 {
 		return phrase.Of("pool %q already exists, with 1 node", e.Pool)
@@ -90,22 +90,21 @@ func (e *PoolExistsError) Says() phrase.Text {
 	return phrase.Of("pool %q already exists, with %d nodes", e.Pool, e.Nodes)
 }
 
-// planAttempts is how often a change of nodes is planned again because a node changed meanwhile: nodes report their
-// state every few seconds.
+// planAttempts is how often a change of nodes is planned again because a node has changed meanwhile: nodes report their status every few seconds.
 const planAttempts = 5
 
 // PoolOptions say how to change a pool.
 type PoolOptions struct {
-	// Force takes nodes out of the pools that they are in.
+	// Force takes nodes from the pools that they are in.
 	Force bool
-	// Overwrite changes labels that nodes have with another value: their GPU types, where a pool names them.
+	// Overwrite changes labels that nodes have with another value: their GPU types, if a pool names them.
 	Overwrite bool
 	// DryRun checks on the server, and changes nothing.
 	DryRun bool
-	// New says that no node may be in the pool yet, unless it is forced.
+	// New requires that no node is in the pool yet, unless forced.
 	New bool
-	// Declare is the pool whose GPUPool is written with the labels, nil for none. KeepDeclared leaves one that is there as it
-	// is unless Declare asks something of its nodes.
+	// Declare is the pool whose GPUPool is written with the labels, nil for none. KeepDeclared keeps an existing GPUPool unchanged unless Declare has
+	// constraints.
 	Declare      *workload.Pool
 	KeepDeclared bool
 	// TakeOver takes over fields of the GPUPool that another program set.
@@ -115,16 +114,16 @@ type PoolOptions struct {
 // PoolPlan decides what changes about nodes.
 type PoolPlan = func([]corev1.Node) pool.Plan
 
-// LabelNodes sets labels of nodes, and removes those whose value is nil: of all the nodes or of none. Labels that a node
-// has with another value are a [TakenError], unless the options overwrite them.
+// LabelNodes sets labels of nodes, and removes those with a nil value: on all of the nodes or none. If a node has a label with another value, the
+// error is a [TakenError], unless the options overwrite it.
 func (c *Client) LabelNodes(
 	ctx context.Context, nodeNames []string, labels map[string]*string, opts PoolOptions,
 ) (pool.Plan, error) {
 	return c.ChangePool(ctx, func(nodes []corev1.Node) pool.Plan { return pool.Label(nodeNames, labels, nodes) }, opts)
 }
 
-// ChangePool reads the nodes, lets plan decide and carries the plan out: all its nodes or none. Nothing is patched
-// before every node was checked. A node that changed since it was read is not overwritten: all is planned again.
+// ChangePool reads the nodes, lets plan decide and carries the plan out on all its nodes or none. It patches nothing before every node was checked.
+// If a node has changed since it was read, everything is planned again.
 func (c *Client) ChangePool(
 	ctx context.Context, plan func([]corev1.Node) pool.Plan, opts PoolOptions,
 ) (pool.Plan, error) {
@@ -144,7 +143,7 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	return nodes.Items, nil
 }
 
-// ChangeNodes is [Client.ChangePool] for who has read the nodes already, to make several changes.
+// ChangeNodes is [Client.ChangePool] for callers that have already read the nodes, to make several changes.
 func (c *Client) ChangeNodes(
 	ctx context.Context, nodes []corev1.Node, plan func([]corev1.Node) pool.Plan, opts PoolOptions,
 ) (pool.Plan, error) {
@@ -152,7 +151,7 @@ func (c *Client) ChangeNodes(
 	return planned, err
 }
 
-// changeNodes is ChangeNodes, and tells what became of the GPUPool.
+// changeNodes is ChangeNodes, and also returns the GPUPool's declaration.
 func (c *Client) changeNodes(ctx context.Context, nodes []corev1.Node, plan PoolPlan, opts PoolOptions) (pool.Plan, *declaration, error) {
 	for attempt := 1; ; attempt++ {
 		planned := plan(nodes)
@@ -179,7 +178,7 @@ func (c *Client) changeNodes(ctx context.Context, nodes []corev1.Node, plan Pool
 	}
 }
 
-// writePool writes the GPUPool and then the nodes. When a node fails, the GPUPool gets back what it had.
+// writePool writes the GPUPool and then the nodes. If a node fails, the GPUPool is restored.
 func (c *Client) writePool(ctx context.Context, planned pool.Plan, declared *declaration, opts PoolOptions) error {
 	if !declared.changes() || opts.DryRun {
 		return c.carryOut(ctx, planned, opts)
@@ -199,8 +198,7 @@ func (c *Client) writePool(ctx context.Context, planned pool.Plan, declared *dec
 	return err
 }
 
-// ApplyPool makes the nodes of p the pool's, and no others, and its GPUPool what p asks. The plan that it returns tells which
-// nodes changed.
+// ApplyPool makes exactly the nodes of p the pool's nodes, and makes its GPUPool match p. The returned plan tells which nodes changed.
 func (c *Client) ApplyPool(ctx context.Context, p *workload.Pool, opts PoolOptions) (Result, pool.Plan, error) {
 	result := Result{Ref: Ref{Name: p.Name, Kind: string(workload.KindPool)}, Action: ActionConfigured}
 	nodes, err := c.Nodes(ctx)
@@ -239,8 +237,7 @@ func checkPlan(plan pool.Plan, nodes []corev1.Node, opts PoolOptions) error {
 	return nil
 }
 
-// carryOut patches one node after the other. When one fails, or ctx ends, those patched before get back what they
-// had.
+// carryOut patches the nodes one after the other. If one fails or ctx ends, the nodes patched before are restored.
 func (c *Client) carryOut(ctx context.Context, plan pool.Plan, opts PoolOptions) error {
 	var done []pool.Patch
 	for _, patch := range plan.Patches {
@@ -261,7 +258,7 @@ func (c *Client) carryOut(ctx context.Context, plan pool.Plan, opts PoolOptions)
 	return nil
 }
 
-// restore gives nodes back what they had, and returns the error that made it necessary.
+// restore restores the previous labels of nodes, and returns the error that made it necessary.
 func (c *Client) restore(ctx context.Context, done []pool.Patch, cause error) error {
 	if len(done) == 0 {
 		return cause
@@ -289,7 +286,7 @@ func (c *Client) restore(ctx context.Context, done []pool.Patch, cause error) er
 	return cause
 }
 
-// undo gives a node back what a patch changed, unless someone changed that since, which it reports with false.
+// undo reverts a patch of a node. It returns false if someone else has changed the labels since.
 func (c *Client) undo(ctx context.Context, patch pool.Patch) (bool, error) {
 	for attempt := 1; ; attempt++ {
 		var node corev1.Node
@@ -307,7 +304,7 @@ func (c *Client) undo(ctx context.Context, patch pool.Patch) (bool, error) {
 	}
 }
 
-// patchNode is carried out whole even if ctx ends meanwhile, as all writes.
+// patchNode completes even if ctx ends meanwhile, as all writes do.
 func (c *Client) patchNode(ctx context.Context, patch pool.Patch, dryRun bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()

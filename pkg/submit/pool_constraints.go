@@ -17,26 +17,26 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// ConstraintError says that nodes would break the constraints of the pool that they are in, or were to join.
+// ConstraintError says that nodes would violate the constraints of their current or new pool.
 type ConstraintError struct {
 	Pool  string
 	Nodes []RefusedNode
-	// New says that there is no such pool yet.
+	// New says that the pool does not exist yet.
 	New bool
 }
 
-// RefusedNode is a node with what it would break.
+// RefusedNode is a node with the constraints it would violate.
 type RefusedNode struct {
 	Node       string                `json:"node"`
 	Violations []nodestate.Violation `json:"violations"`
 }
 
-// mostRefused are as many nodes as an error names.
+// mostRefused is the maximum number of nodes in an error.
 const mostRefused = 10
 
 func (e *ConstraintError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ConstraintError) Says() phrase.Text {
 	out := phrase.Of("pool %q does not take %d of these nodes:", e.Pool, len(e.Nodes))
 	for _, refused := range e.Nodes[:min(mostRefused, len(e.Nodes))] {
@@ -50,9 +50,8 @@ func (e *ConstraintError) Says() phrase.Text {
 	return out
 }
 
-// checkConstraints refuses a plan after which nodes of its pool would break a constraint that they do not break already: those that
-// it brings, those that it changes, and where the pool will ask something else all its members. declared is what is said of
-// the pool with the plan, nil where nothing is.
+// checkConstraints refuses a plan that causes new constraint violations in its pool. It checks the added and changed nodes, and all members if the
+// constraints change. declared is the pool's declaration within the plan, nil for none.
 func (c *Client) checkConstraints(ctx context.Context, plan pool.Plan, nodes []corev1.Node, declared *declaration) error {
 	was, asks := declared.asks()
 	before, after := members(plan, nodes, declared.changes())
@@ -73,7 +72,7 @@ func (c *Client) checkConstraints(ctx context.Context, plan pool.Plan, nodes []c
 	return &ConstraintError{Pool: plan.Pool, Nodes: refused, New: plan.Empty && was == nil}
 }
 
-// asks are what a pool has asked of its nodes, and what it will; nil for nothing, and both where nothing is said of it.
+// asks returns the current and the future GPUPool of the declaration; nil for none.
 func (d *declaration) asks() (was, will *names.GPUPool) {
 	if d == nil {
 		return nil, nil
@@ -81,7 +80,7 @@ func (d *declaration) asks() (was, will *names.GPUPool) {
 	return d.live, d.after
 }
 
-// members are the nodes that are in a plan's pool after it, as they are before and after: those that it changes, or all.
+// members returns the nodes that are in the plan's pool after it, before and after the change: only the changed ones, or all.
 func members(plan pool.Plan, nodes []corev1.Node, all bool) (before, after []corev1.Node) {
 	if plan.Pool == "" || plan.Leaving {
 		return nil, nil
@@ -103,8 +102,7 @@ func members(plan pool.Plan, nodes []corev1.Node, all bool) (before, after []cor
 	return before, after
 }
 
-// newlyBroken are the nodes that break a constraint of what a pool asks after a change, and did not break it before of what it
-// asked then, nil for nothing; by name.
+// newlyBroken returns the nodes that violate the new constraints and did not violate the old ones (nil for none), sorted by name.
 func newlyBroken(before []corev1.Node, was *names.GPUPool, after []corev1.Node, asks *names.GPUPool) []RefusedNode {
 	broken := func(nodes []corev1.Node, of *names.GPUPool) []inventory.Node {
 		read := &snapshot.Snapshot{Nodes: nodes}
@@ -126,8 +124,7 @@ func newlyBroken(before []corev1.Node, was *names.GPUPool, after []corev1.Node, 
 	return out
 }
 
-// GPUPool reads what is said of a pool; nil where nothing is, where the cluster knows no such objects, and where the user may
-// not see them.
+// GPUPool reads the GPUPool of a pool. It returns nil if there is none, if the cluster does not know the kind, or if the user may not see it.
 func (c *Client) GPUPool(ctx context.Context, name string) (*names.GPUPool, error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, nil // no object can have that name

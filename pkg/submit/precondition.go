@@ -13,16 +13,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// If returns a Client that changes and deletes jobs, quotas and namespaces only while is agrees to what they are: it is
-// asked with the object, or with nil for one that is not there, and its error ends the change. An object that changes
-// after it was asked about is not written to: it is asked about again.
+// If returns a Client that changes and deletes jobs, quotas and namespaces only if is approves their current state. is receives the
+// object, or nil for a missing one, and its error aborts the change. If an object changes after the check, it is not written; it is checked again.
 //
-// A job that is made again is asked about just before the old one is deleted.
+// A job that is replaced is checked just before the old one is deleted.
 func (c *Client) If(is func(metav1.Object) error) *Client {
 	return &Client{api: c.api, is: is}
 }
 
-// check asks whether an object may be changed.
+// check asks the precondition about an object.
 func (c *Client) check(object metav1.Object) error {
 	if c.is == nil {
 		return nil
@@ -30,7 +29,7 @@ func (c *Client) check(object metav1.Object) error {
 	return c.is(object)
 }
 
-// checkAbsent asks whether an object that is not there may be made.
+// checkAbsent asks the precondition about a missing object.
 func (c *Client) checkAbsent() error {
 	if c.is == nil {
 		return nil
@@ -38,7 +37,7 @@ func (c *Client) checkAbsent() error {
 	return c.is(nil)
 }
 
-// checkAll asks about all objects of a job or a quota, of which there may be none.
+// checkAll asks the precondition about all objects of a job or a quota, of which there may be none.
 func (c *Client) checkAll(objects []client.Object) error {
 	if len(objects) == 0 {
 		return c.checkAbsent()
@@ -51,7 +50,7 @@ func (c *Client) checkAll(objects []client.Object) error {
 	return nil
 }
 
-// checkPlanned asks about a job once more, as the plan to change it has read it.
+// checkPlanned asks the precondition again about the job as the plan has read it.
 func (c *Client) checkPlanned(plan *jobPlan) error {
 	if plan.before[0] == nil {
 		return c.checkAbsent()
@@ -59,16 +58,16 @@ func (c *Client) checkPlanned(plan *jobPlan) error {
 	return c.check(plan.before[0])
 }
 
-// hold lets a write of an object that was asked about fail with a conflict if the object changed since. Without a
-// condition writes do not depend on what others do to other fields.
+// hold makes a write of a checked object fail with a conflict if the object has changed since. Without a precondition, writes do not depend on
+// changes of other fields.
 func (c *Client) hold(object, seen client.Object) {
 	if c.is != nil && seen != nil {
 		object.SetResourceVersion(seen.GetResourceVersion())
 	}
 }
 
-// only are the preconditions of deleting exactly this object, and under a condition exactly this version of it. What
-// belongs to another object goes with that.
+// only returns the preconditions for deleting exactly this object, and, if the client has a precondition, exactly this version. Owned
+// objects are deleted with their owner.
 func (c *Client) only(object metav1.Object) client.Preconditions {
 	uid := object.GetUID()
 	out := client.Preconditions{UID: &uid}
@@ -79,26 +78,25 @@ func (c *Client) only(object metav1.Object) client.Preconditions {
 	return out
 }
 
-// again reports whether what was asked about has changed meanwhile, so that it is to be asked about again.
+// again reports whether a checked object has changed meanwhile and must be checked again.
 func (c *Client) again(err error, attempt int) bool {
 	return c.is != nil && apierrors.IsConflict(err) && attempt < stepAttempts
 }
 
-// ChangedError says that the YAML of a job was changed by somebody else meanwhile, or the job deleted.
+// ChangedError says that the YAML of a job was changed by someone else meanwhile, or the job was deleted.
 type ChangedError struct{ Job string }
 
 func (e *ChangedError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ChangedError) Says() phrase.Text {
 	return phrase.Of("job %q was changed by somebody else meanwhile: nothing was done, try again", e.Job)
 }
 
-// sourceChange changes a job through c, which writes only while the job is still made from doc.
+// sourceChange changes a job through c, which writes only while the job's YAML is still doc.
 type sourceChange func(ctx context.Context, c *Client, top client.Object, doc workload.Document) (Result, error)
 
-// changeSource reads a job with its YAML and has that changed, again with what it has become if somebody else changed it in
-// between: no change undoes another.
+// changeSource reads a job with its YAML and calls change. If someone else changes the YAML in between, it starts again, so that no change is lost.
 func (c *Client) changeSource(ctx context.Context, ref Ref, change sourceChange) (Result, error) {
 	for attempt := 1; ; attempt++ {
 		top, err := c.Top(ctx, ref)
@@ -116,7 +114,7 @@ func (c *Client) changeSource(ctx context.Context, ref Ref, change sourceChange)
 	}
 }
 
-// whileMadeFrom returns a Client that changes a job only while it is made from the YAML that it has now.
+// whileMadeFrom returns a Client that changes a job only while it has its current YAML.
 func (c *Client) whileMadeFrom(top client.Object) *Client {
 	source := top.GetAnnotations()[names.AnnotationSubmitted]
 	return c.If(func(object metav1.Object) error {

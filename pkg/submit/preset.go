@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// SetPreset writes a preset of jobs, or removes it where the text is nil, and leaves the others as they are. The text must
-// have been checked: jobs cannot use what cannot be read.
+// SetPreset writes a preset of jobs, or removes it if the text is nil. Other presets are not changed. The caller must have validated the text: jobs
+// cannot use an invalid preset.
 func (c *Client) SetPreset(ctx context.Context, name string, text *string, dryRun bool) (Action, error) {
 	var done Action
 	err := conflict.Retry(retry.DefaultRetry, func() error {

@@ -22,14 +22,14 @@ import (
 type QuotaOptions struct {
 	// DryRun lets the API server check the change, and changes nothing.
 	DryRun bool
-	// DeleteNamespaces deletes, with a quota, those of its namespaces that gpuctl made, and all that is in them.
+	// DeleteNamespaces deletes, with a quota, those of its namespaces that gpuctl created, and all that is in them.
 	DeleteNamespaces bool
-	// Note is told what the quota bounds beside what its document says; nil tells nobody.
+	// Note receives messages about what the quota bounds beyond its document; may be nil.
 	Note func(sentence phrase.Text)
 }
 
-// CreateQuota puts a quota into its namespaces, and makes those that are not there. If one namespace has a quota
-// already, which is an [ExistsError], or refuses it, what was made is deleted again.
+// CreateQuota creates a quota in its namespaces, and creates missing namespaces. If a namespace already has a quota, which is an [ExistsError], or
+// refuses it, everything created is deleted again.
 func (c *Client) CreateQuota(ctx context.Context, quota *workload.Quota, opts QuotaOptions) error {
 	if err := c.boundSlices(ctx, quota, nil, opts); err != nil {
 		return err
@@ -47,8 +47,7 @@ func (c *Client) CreateQuota(ctx context.Context, quota *workload.Quota, opts Qu
 	return nil
 }
 
-// createForQuota creates a quota, or a namespace unless it is there. In a dry run a quota of a namespace that is yet to
-// be made cannot be checked.
+// createForQuota creates a quota, or a namespace unless it exists. A dry run cannot check a quota in a namespace that does not exist yet.
 func (c *Client) createForQuota(ctx context.Context, object client.Object, opts QuotaOptions) (created bool, err error) {
 	_, isNamespace := object.(*corev1.Namespace)
 	if opts.DryRun {
@@ -66,18 +65,18 @@ func (c *Client) createForQuota(ctx context.Context, object client.Object, opts 
 	return created, err
 }
 
-// ForeignQuotaError says that a namespace has another quota.
+// ForeignQuotaError says that a namespace already has another quota.
 type ForeignQuotaError struct{ Quota, Namespace, Other string }
 
 func (e *ForeignQuotaError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ForeignQuotaError) Says() phrase.Text {
 	return phrase.Of("quota %q: namespace %s has quota %q already, and a namespace has only one", e.Quota, e.Namespace, e.Other)
 }
 
-// ApplyQuota makes a quota what its document says: bounds that differ are changed, and namespaces that the document
-// does not name are bounded by it no more. When nothing differs nothing is written.
+// ApplyQuota makes a quota match its document: it changes bounds that differ, and removes the quota from namespaces that the document does not name.
+// If nothing differs, nothing is written.
 func (c *Client) ApplyQuota(ctx context.Context, quota *workload.Quota, opts QuotaOptions) (Result, error) {
 	result := Result{Ref: Ref{Name: quota.Name, Kind: string(workload.KindQuota)}, Action: ActionUnchanged}
 	present, err := c.Quotas(ctx, quota.Name)
@@ -123,7 +122,7 @@ func pointers(quotas []corev1.ResourceQuota) []client.Object {
 	return out
 }
 
-// planQuota compares one object of a quota with what is there. A namespace that is there stays as it is.
+// planQuota compares one object of a quota with the existing one. An existing namespace is not changed.
 func (c *Client) planQuota(ctx context.Context, plan *jobPlan, object client.Object) error {
 	before, err := c.read(ctx, object)
 	if err != nil {
@@ -148,7 +147,7 @@ func (c *Client) planQuota(ctx context.Context, plan *jobPlan, object client.Obj
 	return nil
 }
 
-// quotaBefore is what a quota bounded, so that bounds which its document does not mention any more go.
+// quotaBefore returns the previous bounds of a quota, so that bounds which its document no longer mentions are removed.
 func quotaBefore(live *unstructured.Unstructured) client.Object {
 	out := &corev1.ResourceQuota{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, out); err != nil {
@@ -161,7 +160,7 @@ func quotaBefore(live *unstructured.Unstructured) client.Object {
 	}
 }
 
-// Quotas reads the parts of a quota of gpuctl, one a namespace.
+// Quotas reads the parts of a quota of gpuctl, one per namespace.
 func (c *Client) Quotas(ctx context.Context, name string) ([]corev1.ResourceQuota, error) {
 	var found corev1.ResourceQuotaList
 	labels := client.MatchingLabels{names.LabelManagedBy: names.ManagedByGpuctl, names.LabelQuota: name}

@@ -14,27 +14,27 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// DeletedQuota is a quota that was deleted.
+// DeletedQuota is a deleted quota.
 type DeletedQuota struct {
 	Name string
-	// Namespaces are those that it bounded.
+	// Namespaces are the namespaces that it bounded.
 	Namespaces []string
-	// DeletedNamespaces are those of them that were deleted with it.
+	// DeletedNamespaces are the namespaces that were deleted with it.
 	DeletedNamespaces []string
 }
 
-// QuotaNotFoundError says that there is no such quota.
+// QuotaNotFoundError says that a quota does not exist.
 type QuotaNotFoundError struct{ Name string }
 
 func (e *QuotaNotFoundError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *QuotaNotFoundError) Says() phrase.Text {
 	return phrase.Of("quota %q not found", e.Name)
 }
 
-// DeleteQuota deletes a quota from all its namespaces. The namespaces stay, and all that is in them, unless the options
-// say otherwise; even then those stay that gpuctl did not make.
+// DeleteQuota deletes a quota from all its namespaces. The namespaces and their content stay, unless the options say otherwise; even then, namespaces
+// that gpuctl did not create stay.
 func (c *Client) DeleteQuota(ctx context.Context, name string, opts QuotaOptions) (DeletedQuota, error) {
 	out := DeletedQuota{Name: name}
 	quotas, err := c.Quotas(ctx, name)
@@ -65,17 +65,17 @@ func (c *Client) DeleteQuota(ctx context.Context, name string, opts QuotaOptions
 	return out, nil
 }
 
-// ForeignNamespaceError says that gpuctl did not make a namespace.
+// ForeignNamespaceError says that gpuctl did not create a namespace.
 type ForeignNamespaceError struct{ Name string }
 
 func (e *ForeignNamespaceError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ForeignNamespaceError) Says() phrase.Text {
 	return phrase.Of("namespace %q was not made by gpuctl. Delete it with kubectl if you mean it", e.Name)
 }
 
-// DeleteNamespace deletes a namespace that gpuctl made, with all that is in it. Its errors are those of OwnNamespace.
+// DeleteNamespace deletes a namespace that gpuctl created, with its content. Its errors are those of OwnNamespace.
 func (c *Client) DeleteNamespace(ctx context.Context, name string) (deleted bool, err error) {
 	found, err := c.OwnNamespace(ctx, name)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Client) DeleteNamespace(ctx context.Context, name string) (deleted bool
 	return true, c.removeIf(ctx, found, c.only(found))
 }
 
-// WaitNamespaceGone waits until a namespace that was deleted is gone, with all that was in it. Who may not read it is not kept.
+// WaitNamespaceGone waits until a deleted namespace and its content are gone. It does not wait if the user may not read it.
 func (c *Client) WaitNamespaceGone(ctx context.Context, name string) error {
 	like := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	typed(like, corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -104,8 +104,8 @@ func (c *Client) WaitNamespaceGone(ctx context.Context, name string) error {
 	return nil
 }
 
-// OwnNamespace reads a namespace that gpuctl made: a [NamespaceNotFoundError] if there is none of that name, and a
-// [ForeignNamespaceError] if gpuctl did not make it.
+// OwnNamespace reads a namespace that gpuctl created. It returns a [NamespaceNotFoundError] if there is no such namespace, and a
+// [ForeignNamespaceError] if gpuctl did not create it.
 func (c *Client) OwnNamespace(ctx context.Context, name string) (client.Object, error) {
 	like := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	typed(like, corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -121,12 +121,12 @@ func (c *Client) OwnNamespace(ctx context.Context, name string) (client.Object, 
 	return found, nil
 }
 
-// NamespaceNotFoundError says that there is no such namespace.
+// NamespaceNotFoundError says that a namespace does not exist.
 type NamespaceNotFoundError struct{ Name string }
 
 func (e *NamespaceNotFoundError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *NamespaceNotFoundError) Says() phrase.Text {
 	return phrase.Of("namespace %q not found", e.Name)
 }

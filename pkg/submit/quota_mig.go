@@ -14,12 +14,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// requestsPrefix begins the names under which quotas count extended resources.
+// requestsPrefix is the prefix under which quotas count extended resources.
 const requestsPrefix = "requests."
 
-// boundSlices has a quota that bounds GPUs bound their MIG slices, too: it allows none of the profiles that it does not name and
-// that nodes offer, or that present, the parts of the quota that are there, bound already. Kubernetes counts each profile as a
-// resource of its own, so a namespace without GPUs could have all slices. Who may not read nodes bounds what is bound already.
+// boundSlices makes a quota that bounds GPUs also bound MIG slices: it sets to zero the profiles that the quota does not name and that nodes
+// offer, or that the existing quota (present) bounds. Kubernetes counts each profile as a separate resource, so a namespace without GPUs could
+// otherwise use all slices. A user who may not read nodes bounds only the already bounded profiles.
 func (c *Client) boundSlices(ctx context.Context, quota *workload.Quota, present []corev1.ResourceQuota, opts QuotaOptions) error {
 	if !slices.ContainsFunc(quota.Namespaces, func(n workload.NamespaceQuota) bool { return n.GPU != nil }) {
 		return nil
@@ -46,7 +46,7 @@ func tell(opts QuotaOptions, sentence phrase.Text) {
 	}
 }
 
-// profilesThere are the profiles of MIG slices that nodes offer, or quotas bound, sorted.
+// profilesThere returns the MIG profiles that nodes offer or quotas bound, sorted.
 func profilesThere(nodes []corev1.Node, quotas []corev1.ResourceQuota) []string {
 	found := map[string]bool{}
 	note := func(resources corev1.ResourceList, prefix string) {

@@ -28,34 +28,34 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// mostJob is how large a Job may be that is read from a Lease: more than etcd takes.
+// mostJob is the maximum size of a Job read from a Lease: more than etcd accepts.
 const mostJob = 2 << 20
 
-// Replacement is a Job that a Lease holds, to be made in the place of one that is not there. Whoever may write Leases in its
-// namespace can have put it there, while it is made with the rights of who resumes the job. So nobody makes one unseen.
+// Replacement is a Job that a Lease holds, to be created in place of a missing one. Anyone who may write Leases in its namespace can have put it
+// there, but it is created with the rights of the user who resumes the job. So it is never created unseen.
 type Replacement struct {
 	Ref Ref
 	Job *batchv1.Job
-	// Object is the Job as it is sent, for programs and for who looks at all of it.
+	// Object is the Job as it is sent, for programs and for users who inspect all of it.
 	Object map[string]any
-	// Digest names exactly this Job, and what becomes of it once it is made.
+	// Digest identifies exactly this Job, and what happens after its creation.
 	Digest string
-	// Lease is the name of what holds it.
+	// Lease is the name of the Lease.
 	Lease string
-	// Kept is since when the Lease is there, and Changed when somebody has written to it since, zero if nobody has. gpuctl never does.
+	// Kept is since when the Lease exists, and Changed when it was last changed since, zero if never. gpuctl never changes it.
 	Kept, Changed time.Time
 }
 
-// UnseenJobError says that a job can only be resumed by making a Job that nobody has seen.
+// UnseenJobError says that a job can only be resumed by creating a Job that the user has not seen.
 type UnseenJobError struct {
 	Replacement Replacement
-	// Asked is the digest of the Job that was to be made; "" if none was named.
+	// Asked is the digest of the Job to be created; "" if none was given.
 	Asked string
 }
 
 func (e *UnseenJobError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *UnseenJobError) Says() phrase.Text {
 	r := e.Replacement
 	if e.Asked != "" {
@@ -65,16 +65,16 @@ func (e *UnseenJobError) Says() phrase.Text {
 		"who may write Leases there may have put it there, so nobody makes it unseen: nothing was made", r.Ref.Name, r.Lease, r.Ref.Namespace)
 }
 
-// MisplacedJobError says that the Lease of a job has a Job of another name, kind or namespace, as gpuctl never writes it.
+// MisplacedJobError says that the Lease of a job holds a Job of another name, kind or namespace, which gpuctl never writes.
 type MisplacedJobError struct {
 	Ref Ref
-	// Lease is the name of what has it.
+	// Lease is the name of the Lease.
 	Lease string
 }
 
 func (e *MisplacedJobError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *MisplacedJobError) Says() phrase.Text {
 	return phrase.Of("Lease %[1]s in namespace %[2]s has a Job of another name or namespace than job %[3]q, which gpuctl has not written there: nothing was made\n"+
 		"Remove it: gpuctl delete job %[3]s -n %[2]s", e.Lease, e.Ref.Namespace, e.Ref.Name)
@@ -92,7 +92,7 @@ func decodeReplacement(text string) (replacement, error) {
 	return out, err
 }
 
-// digest is one of all that is made of it.
+// digest returns a hash of everything that is created from it.
 func (r replacement) digest() (string, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -102,20 +102,20 @@ func (r replacement) digest() (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// isOf says whether it is the Job of a job, as gpuctl makes it.
+// isOf reports whether it is the Job of the given job, as gpuctl creates it.
 func (r replacement) isOf(ref Ref) bool {
 	job := r.Job
 	return job.Namespace == ref.Namespace && job.Name == render.TopName(workload.Kind(kindOf(job)), ref.Name) && job.GenerateName == "" &&
 		isOurs(job) && jobOf(job) == ref.Name && len(job.OwnerReferences) == 0
 }
 
-// Broken reads what is known of a job that somebody was making again who was stopped while there was none; nil if there is no such
-// job. Who may not read Leases has none. It is what a Lease says, and proves nothing.
+// Broken reads the Lease of a job whose replacement was interrupted while no Job existed; nil if there is none. A user who may not
+// read Leases gets none. The content of a Lease proves nothing.
 func (c *Client) Broken(ctx context.Context, ref Ref) (client.Object, error) {
 	return c.leaseOf(ctx, againPrefix, ref)
 }
 
-// AllBroken are the jobs of a namespace of which [Client.Broken] knows something, whether they are there or not.
+// AllBroken lists the jobs of a namespace that have a Lease of [Client.InterruptedReplacement], whether they exist or not.
 func (c *Client) AllBroken(ctx context.Context, namespace string) ([]Ref, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("LeaseList"))
@@ -135,11 +135,12 @@ func (c *Client) AllBroken(ctx context.Context, namespace string) ([]Ref, error)
 	return out, nil
 }
 
-// forgetMade removes what is known of a job whose Job is there. One that is yet to be deleted for another is left to who is at that.
+// forgetMade deletes the replacement Lease of a job whose Job exists. If that Job is yet to be deleted, another client is still
+// replacing it, and the Lease stays.
 func (c *Client) forgetMade(ctx context.Context, ref Ref, top client.Object) {
 	lease, err := c.Broken(ctx, ref)
 	if err != nil || lease == nil {
-		return // the next who makes the job again, or deletes it, removes it
+		return // the next replacement or deletion of the job removes it
 	}
 	if known, err := decodeReplacement(lease.GetAnnotations()[names.AnnotationReplacement]); err == nil && known.Old == top.GetUID() {
 		return
@@ -147,7 +148,7 @@ func (c *Client) forgetMade(ctx context.Context, ref Ref, top client.Object) {
 	c.forget(ctx, lease)
 }
 
-// known reads the Job that is to be made in the place of one that is not there; absent is the error that it is not.
+// known reads the Job to be created in place of a missing one; absent is the error that it is missing.
 func (c *Client) known(ctx context.Context, ref Ref, absent error) (lease client.Object, known replacement, err error) {
 	lease, err = c.Broken(ctx, ref)
 	switch {
@@ -167,7 +168,7 @@ func (c *Client) known(ctx context.Context, ref Ref, absent error) (lease client
 	return lease, known, nil
 }
 
-// replacementIn is what whoever makes a Job has to have seen of it.
+// replacementIn returns what a user must have seen before the Job is created.
 func replacementIn(lease client.Object, known replacement) (*Replacement, error) {
 	digest, err := known.digest()
 	if err != nil {
@@ -189,8 +190,8 @@ func replacementIn(lease client.Object, known replacement) (*Replacement, error)
 	return out, nil
 }
 
-// remake goes on where somebody was stopped: it makes the Job that is not there, if the options name it, gives it what was kept of
-// the job, and lets it go as [Client.replace] does. absent is the error that the job is not there, which stays if nothing is known of it.
+// remake continues an interrupted replacement: it creates the missing Job if the options name it, gives it the kept parts of the job, and
+// ends its suspension as [Client.replaceJob] does. absent is the error that the job is missing; it is returned if there is no replacement.
 func (c *Client) remake(ctx context.Context, ref Ref, opts StepOptions, absent error) (Result, error) {
 	if err := c.checkAbsent(); err != nil {
 		return Result{}, err
@@ -221,12 +222,12 @@ func (c *Client) remake(ctx context.Context, ref Ref, opts StepOptions, absent e
 	if err := c.letGo(ctx, job, known.Suspend, known.Held); err != nil || known.Held || !known.Suspend {
 		return result, err
 	}
-	again, err := c.step(ctx, ref, opts, ActionResumed, jobplan.Resume) // it was paused when it was made again
+	again, err := c.step(ctx, ref, opts, ActionResumed, jobplan.Resume) // it was paused when it was replaced
 	again.Replacement = result.Replacement
 	return again, err
 }
 
-// makeKnown creates a Job that a Lease knows, and that somebody has seen, and gives it what was kept of the job.
+// makeKnown creates a Job from a Lease that the user has seen, and gives it the kept parts of the job.
 func (c *Client) makeKnown(ctx context.Context, job *batchv1.Job, lease client.Object) error {
 	if err := c.createOne(ctx, job); err != nil {
 		return err
@@ -252,7 +253,7 @@ func (c *Client) makeKnown(ctx context.Context, job *batchv1.Job, lease client.O
 			if err != nil {
 				return err
 			}
-			kept = append(kept, part) // nil if it has gone
+			kept = append(kept, part) // nil if it is gone
 		}
 	}
 	if err := c.handOver(ctx, kept, job); err != nil {
@@ -261,7 +262,7 @@ func (c *Client) makeKnown(ctx context.Context, job *batchv1.Job, lease client.O
 	return c.endKeeping(ctx, job)
 }
 
-// keptKinds are those of what may belong to a training job.
+// keptKinds are the kinds that may belong to a training job.
 var keptKinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 	corev1.SchemeGroupVersion.WithKind("Service"), schema.FromAPIVersionAndKind(names.PodGroupAPIVersion, names.PodGroupKind),

@@ -19,23 +19,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/timelimit"
 )
 
-// replaceTimeout bounds the time in which a job is not there while it is replaced. It takes milliseconds, unless
-// something holds the old object back.
+// replaceTimeout bounds the time in which the Job does not exist during its replacement. Usually it takes milliseconds, unless something delays the
+// deletion of the old object.
 const replaceTimeout = 30 * time.Second
 
-// replace makes a Job again, because Kubernetes changes nothing of its pods in place. The objects that belong to it stay
-// and change owners, so that claims keep their data.
+// replace recreates a Job, because Kubernetes cannot change its pods in place. The objects that belong to it stay and change owners, so that
+// claims keep their data.
 //
-// The API server checks the new Job before the old one goes. Should the new one be refused nevertheless, the old one is
-// put back. While neither is there, a keeper owns what belongs to the job, and a Lease knows the new one. The new one waits, suspended, until the last pod of the old one has ended: two runs of one job must not
-// write to one folder. A user who is interrupted there leaves a paused job, which can be resumed. So that gpu-controller does
-// not start one that waits for other jobs meanwhile, it is marked as paused, and waits for them again when it is resumed.
+// The API server validates the new Job before the old one is deleted. If the new one is refused nevertheless, the old one is restored. While neither
+// exists, a keeper owns the parts of the job, and a Lease holds the new one. The new Job stays suspended until the last pod of the old one has ended:
+// two runs of one job must not write to one folder. An interruption at this point leaves a paused job, which can be resumed. A Job that waits for
+// other jobs is marked as paused, so that gpu-controller does not start it meanwhile; it waits for them again when it is resumed.
 func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error {
 	fresh, ok := isBatchJob(plan.desired[0])
 	if !ok {
 		return phrase.Errorf("replacing %s: only a Job can be recreated", describe(plan.live))
 	}
-	fresh.OwnerReferences, fresh.ResourceVersion = nil, "" // a condition held the version of the old one
+	fresh.OwnerReferences, fresh.ResourceVersion = nil, "" // a precondition pinned the version of the old one
 	jobplan.Inherit(fresh, plan.after[0])
 	now, err := c.checkCreatable(ctx, fresh)
 	if err != nil || dryRun {
@@ -68,7 +68,7 @@ func (c *Client) replace(ctx context.Context, plan *jobPlan, dryRun bool) error 
 	return c.letGo(ctx, fresh, suspend, held)
 }
 
-// letGo ends the suspension in which a new Job was created, unless it shall be suspended anyway.
+// letGo ends the suspension in which a new Job was created, unless it must stay suspended.
 func (c *Client) letGo(ctx context.Context, fresh *batchv1.Job, suspend, held bool) error {
 	switch {
 	case held:
@@ -83,7 +83,7 @@ func (c *Client) letGo(ctx context.Context, fresh *batchv1.Job, suspend, held bo
 	return c.patch(ctx, fresh, body, false)
 }
 
-// release lets a Job wait for other jobs again that was held, unless somebody has resumed, paused or cancelled it since.
+// release lets a held Job wait for other jobs again, unless someone has resumed, paused or cancelled it since.
 func (c *Client) release(ctx context.Context, held *batchv1.Job) error {
 	ref := resultOf(held, "").Ref
 	_, err := c.step(ctx, ref, StepOptions{}, ActionResumed, func(top client.Object) (jobplan.Step, error) {
@@ -95,8 +95,7 @@ func (c *Client) release(ctx context.Context, held *batchv1.Job) error {
 	return err
 }
 
-// checkCreatable asks the API server whether it would create a Job, under another name because its own is taken, and when
-// that would be.
+// checkCreatable asks the API server whether it would create a Job, under another name because its own is taken, and returns the server's time.
 func (c *Client) checkCreatable(ctx context.Context, job *batchv1.Job) (time.Time, error) {
 	probe := job.DeepCopy()
 	probe.Name, probe.GenerateName = "", "gpuctl-check-"
@@ -106,7 +105,7 @@ func (c *Client) checkCreatable(ctx context.Context, job *batchv1.Job) (time.Tim
 	return probe.CreationTimestamp.Time, nil
 }
 
-// exchange deletes the old Job and creates the new one. It does not end halfway when ctx ends.
+// exchange deletes the old Job and creates the new one. It completes even if ctx ends.
 func (c *Client) exchange(ctx context.Context, plan *jobPlan, known replacement) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -134,8 +133,7 @@ func (c *Client) exchange(ctx context.Context, plan *jobPlan, known replacement)
 	return nil
 }
 
-// putBack makes the old Job again, as the new one could not be made, and returns the error that made it necessary. lease is what
-// knows of the new one.
+// putBack recreates the old Job after the new one could not be created, and returns the error that made it necessary. lease holds the new one.
 func (c *Client) putBack(ctx context.Context, plan *jobPlan, lease client.Object, cause error) error {
 	job, _ := isBatchJob(plan.live)
 	old := asNew(job)
@@ -153,7 +151,7 @@ func (c *Client) putBack(ctx context.Context, plan *jobPlan, lease client.Object
 	return cause
 }
 
-// asNew is a Job without what Kubernetes adds when it creates and runs it.
+// asNew returns a Job without the fields that Kubernetes sets when it creates and runs it.
 func asNew(old *batchv1.Job) *batchv1.Job {
 	out := old.DeepCopy()
 	out.ResourceVersion, out.UID, out.ManagedFields = "", "", nil
@@ -184,7 +182,7 @@ func (c *Client) waitForName(ctx context.Context, deleted client.Object) error {
 	return nil
 }
 
-// adopt makes the new Job the owner of what belongs to the job, and creates what is missing of it.
+// adopt makes the new Job the owner of the job's parts, and creates missing ones.
 func (c *Client) adopt(ctx context.Context, plan *jobPlan, owner client.Object) error {
 	if err := c.handBack(ctx, plan, owner); err != nil {
 		return err
@@ -212,7 +210,7 @@ func (c *Client) adopt(ctx context.Context, plan *jobPlan, owner client.Object) 
 	return nil
 }
 
-// waitForPods waits until no pod that the object made is left.
+// waitForPods waits until all pods of the object have ended.
 func (c *Client) waitForPods(ctx context.Context, owner client.Object) error {
 	err := wait.PollUntilContextCancel(ctx, gonePoll, true, func(ctx context.Context) (bool, error) {
 		pods, err := c.podsOf(ctx, owner)
@@ -229,7 +227,7 @@ func (c *Client) waitForPods(ctx context.Context, owner client.Object) error {
 	return nil
 }
 
-// podsOf reads the pods of a job, those of one object only if it is a Job.
+// podsOf reads the pods of a job; for a Job, only those of this object.
 func (c *Client) podsOf(ctx context.Context, top client.Object) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	ref := Ref{Name: jobOf(top), Kind: kindOf(top)}

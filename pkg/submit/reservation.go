@@ -14,12 +14,12 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// reservationPrefix begins the names of reservations.
+// reservationPrefix is the name prefix of reservations.
 const reservationPrefix = "gpuctl-job-"
 
-// reservation is by what a job has its name for itself. Kinds of jobs make objects of different kinds and names, so the
-// API server would let a training job and a notebook of one name be created at the same moment; of this object there can
-// be only one. The job's top object owns it, so that Kubernetes removes it with the job, no matter who deletes that.
+// reservation returns the Lease that reserves the name of a job. Different kinds of jobs create objects of different kinds and names, so the
+// API server alone would allow a training job and a notebook of the same name at the same moment; of this Lease only one can exist. The job's top
+// object owns it, so that Kubernetes deletes it with the job, whoever deletes the job.
 func reservation(top client.Object) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
@@ -34,13 +34,13 @@ func reservation(top client.Object) *coordinationv1.Lease {
 	return lease
 }
 
-// reserveAttempts is how often a reservation that was left behind is removed before giving up.
+// reserveAttempts is how often an orphaned reservation is deleted before giving up.
 const reserveAttempts = 5
 
-// reserve takes the name of a job for its top object, which is there already: an [ExistsError] if another job has it. A
-// reservation whose owner is gone holds nothing. It returns what it made, nil if the job had its name before.
+// reserve reserves the name of a job for its existing top object. It returns an [ExistsError] if another job has the name. A reservation whose
+// owner is gone is ignored. It returns the created Lease, nil if the job already had its name.
 //
-// Who may not write Leases goes without: then only the look at what is there, before the creation, keeps names apart.
+// A user who may not write Leases has no reservation: then only the check before the creation keeps names unique.
 func (c *Client) reserve(ctx context.Context, top client.Object) (client.Object, error) {
 	for attempt := 1; ; attempt++ {
 		lease := reservation(top)
@@ -69,13 +69,13 @@ func (c *Client) reserve(ctx context.Context, top client.Object) (client.Object,
 	}
 }
 
-// holder reads a reservation, and the top object that owns it. Both are nil if they are not there.
+// holder reads a reservation, and the top object that owns it. Either is nil if it does not exist.
 func (c *Client) holder(ctx context.Context, lease client.Object) (holder, current *unstructured.Unstructured, err error) {
 	if current, err = c.read(ctx, lease); err != nil || current == nil {
 		return nil, nil, err
 	}
 	if !isOurs(current) {
-		return current, current, nil // somebody else's Lease is nobody's to remove
+		return current, current, nil // a foreign Lease must not be deleted
 	}
 	references := current.GetOwnerReferences()
 	if len(references) == 0 {
@@ -93,7 +93,7 @@ func (c *Client) holder(ctx context.Context, lease client.Object) (holder, curre
 	return holder, current, nil
 }
 
-// heldBy says whose a reservation is.
+// heldBy describes the owner of a reservation.
 func heldBy(current *unstructured.Unstructured) *ExistsError {
 	exists := existsError(current)
 	if references := current.GetOwnerReferences(); exists.Name != "" && len(references) > 0 {
@@ -102,7 +102,7 @@ func heldBy(current *unstructured.Unstructured) *ExistsError {
 	return exists
 }
 
-// isReserved says whether a job has its name for itself. Who may not read that is told so.
+// isReserved reports whether a job has reserved its name. It returns true if the user may not read the reservation.
 func (c *Client) isReserved(ctx context.Context, top client.Object) (bool, error) {
 	current, err := c.read(ctx, reservation(top))
 	if apierrors.IsForbidden(err) {

@@ -12,20 +12,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// RenamedError says that another YAML of a job is that of another job.
+// RenamedError says that the new YAML of a job describes another job.
 type RenamedError struct{ Ref Ref }
 
 func (e *RenamedError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *RenamedError) Says() phrase.Text {
 	return phrase.Of("a job keeps its name, its kind and its namespace: this is no longer %s %q of namespace %s\n"+
 		"To have another job, create it from a file: gpuctl export %s", e.Ref.Kind, e.Ref.Name, e.Ref.Namespace, e.Ref.Name)
 }
 
-// Rewrite changes the YAML that a job was made from, and makes that true: in place what Kubernetes changes in place, and else
-// by making a job again that waits or is paused. One whose pods run starts over only if the options permit it, and else is a
-// [RunningError]. What rewrite returns has no errors.
+// Rewrite changes the submitted YAML of a job and applies it: in place if Kubernetes allows it, else by replacing a job that waits or is paused. A
+// running job starts over only if the options allow it; otherwise the error is a [RunningError]. The YAML that rewrite returns must be valid.
 func (c *Client) Rewrite(ctx context.Context, ref Ref, rewrite func(workload.Document) (string, error), opts EditOptions) (Result, error) {
 	return c.changeSource(ctx, ref, func(ctx context.Context, c *Client, top client.Object, doc workload.Document) (Result, error) {
 		source, err := rewrite(doc)
@@ -51,7 +50,7 @@ func (c *Client) Rewrite(ctx context.Context, ref Ref, rewrite func(workload.Doc
 	})
 }
 
-// rewriteAs makes a job what its new YAML says.
+// rewriteAs makes a job match its new YAML.
 func (c *Client) rewriteAs(ctx context.Context, top client.Object, objects []client.Object, opts EditOptions) (Result, error) {
 	apply := ApplyOptions{Force: true, DryRun: opts.DryRun, Render: opts.Render}
 	apply.startOver = func(ctx context.Context, live client.Object) error { return c.checkEditable(ctx, live, opts) }
@@ -66,8 +65,8 @@ func (c *Client) rewriteAs(ctx context.Context, top client.Object, objects []cli
 	return c.Apply(ctx, objects, apply)
 }
 
-// filled fills the preset of a job in, as its creation does. A preset that is there no more does not keep who leaves it as it
-// was from changing the rest: the job has what it said, and one that lacks what it needs is refused.
+// filled fills in the preset of a job, as its creation does. If an unchanged preset no longer exists, other fields can still be changed: the
+// job's YAML has the filled values, and is refused if it lacks what it needs.
 func filled(ctx context.Context, after, before workload.Document, opts EditOptions) (workload.Document, error) {
 	if after.Job == nil || after.Job.Resources.Preset == "" {
 		return after, nil

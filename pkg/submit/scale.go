@@ -17,13 +17,13 @@ type NoReplicasError struct{ Ref Ref }
 
 func (e *NoReplicasError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *NoReplicasError) Says() phrase.Text {
 	return phrase.Of("job %q is a %s job, which has no replicas: only inference and compute jobs have", e.Ref.Name, e.Ref.Kind)
 }
 
-// Scale changes how many replicas a service has, in the YAML that it was made from, too. Nothing changes of its pods: those
-// that are there go on, also where the job would be rendered in another way today. What is refused changes nothing.
+// Scale changes the number of replicas of a service, in its submitted YAML, too. The pod template does not change: existing pods continue to run,
+// even if the job would be rendered differently today. If the change is refused, nothing changes.
 func (c *Client) Scale(ctx context.Context, ref Ref, replicas int32, opts EditOptions) (Result, error) {
 	for attempt := 1; ; attempt++ {
 		result, err := c.scaleOnce(ctx, ref, replicas, opts)
@@ -66,7 +66,7 @@ func (c *Client) scaleOnce(ctx context.Context, ref Ref, replicas int32, opts Ed
 	return c.scaleTop(ctx, deployment, step, opts)
 }
 
-// scaleRest changes what belongs to a service and depends on its replicas, or is refused.
+// scaleRest changes the objects of a service that depend on its replicas, or returns the refusal.
 func (c *Client) scaleRest(ctx context.Context, top *appsv1.Deployment, source string, opts EditOptions) error {
 	objects, err := objectsOf(top, source, opts.Render)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Action is what became of a job.
+// Action is the effect on a job.
 type Action string
 
 // The actions.
@@ -28,44 +28,44 @@ const (
 	ActionRetried    Action = "retried"
 )
 
-// Result tells what became of a job.
+// Result is the outcome of a change of a job.
 type Result struct {
 	// Ref is the job, with its kind.
 	Ref Ref
-	// Action is ActionUnchanged when the job was already as it shall be, and nothing was written.
+	// Action is ActionUnchanged if the job already was in the desired state and nothing was written.
 	Action Action
-	// GPUs is what a step releases or asks again, else what the job asks altogether while it is not paused or cancelled.
+	// GPUs is the number of GPUs that a step releases or requests again, else what the job requests in total while it is not paused or cancelled.
 	GPUs int64
-	// Diff shows what changed in the objects of the job, as a unified diff of YAML; "" if Action says it all.
+	// Diff is the change of the job's objects, as a unified diff of YAML; "" if Action says it all.
 	Diff string
-	// Unasked are what a dry run could not ask for want of rights, each a sentence.
+	// Unasked lists checks that a dry run skipped for lack of rights, one sentence each.
 	Unasked []phrase.Text
-	// Replacement is the Job that was made, as a Lease had it, or would be; nil if none was.
+	// Replacement is the Job from a Lease that was or would be created; nil for none.
 	Replacement *Replacement
 }
 
 // StepOptions are those of [Client.Pause], [Client.Resume] and [Client.Cancel].
 type StepOptions struct {
-	// Now is the time to note on the job.
+	// Now is the time to record on the job.
 	Now time.Time
 	// DryRun lets the API server check the change, and changes nothing.
 	DryRun bool
-	// Digest is that of the Job which Resume may make, as a [Replacement] tells it; "" permits to make none.
+	// Digest is the digest of the Job that Resume may create, from a [Replacement]; "" allows none.
 	Digest string
 }
 
-// stepAttempts is how often a step is planned again because the job changed meanwhile.
+// stepAttempts is how often a step is planned again because the job has changed meanwhile.
 const stepAttempts = 5
 
-// Pause takes the GPUs of a job away until it is resumed. See [jobplan.Pause].
+// Pause takes the GPUs from a job until it is resumed. See [jobplan.Pause].
 func (c *Client) Pause(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
 	return c.step(ctx, ref, opts, ActionPaused, func(top client.Object) (jobplan.Step, error) {
 		return jobplan.Pause(top, opts.Now)
 	})
 }
 
-// Resume lets a paused job wait for GPUs again. See [jobplan.Resume]. One that somebody was making again who was stopped, so that it is
-// not there, is made first, if the options have the digest of its Job; else it is an [UnseenJobError].
+// Resume lets a paused job wait for GPUs again. See [jobplan.Resume]. If the job is missing because its replacement was interrupted, its Job is
+// created first if the options have its digest; otherwise the error is an [UnseenJobError].
 func (c *Client) Resume(ctx context.Context, ref Ref, opts StepOptions) (Result, error) {
 	var there client.Object
 	result, err := c.step(ctx, ref, opts, ActionResumed, func(top client.Object) (jobplan.Step, error) {
@@ -88,7 +88,7 @@ func (c *Client) Cancel(ctx context.Context, ref Ref, opts StepOptions) (Result,
 	})
 }
 
-// step reads a job, lets plan decide and carries it out, again if the job changed in between.
+// step reads a job, lets plan decide and carries the step out. It starts again if the job has changed in between.
 func (c *Client) step(
 	ctx context.Context, ref Ref, opts StepOptions, action Action, plan func(client.Object) (jobplan.Step, error),
 ) (Result, error) {
@@ -119,7 +119,7 @@ func resultOf(top client.Object, action Action) Result {
 	return Result{Ref: ref, Action: action, GPUs: jobplan.GPUs(top)}
 }
 
-// patch sends a JSON merge patch of an object. Like all writes it is carried out whole even if ctx ends meanwhile.
+// patch sends a JSON merge patch of an object. Like all writes, it completes even if ctx ends meanwhile.
 func (c *Client) patch(ctx context.Context, object client.Object, body []byte, dryRun bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (c *Client) patch(ctx context.Context, object client.Object, body []byte, d
 	}
 	gvk := object.GetObjectKind().GroupVersionKind()
 	err := c.api.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), opts...)
-	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the answer clears it
+	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the response clears it
 	if err != nil {
 		return phrase.Errorf("changing %s: %w", describe(object), err)
 	}

@@ -1,6 +1,5 @@
-// Package submit is the write side: it puts the objects of a job into a cluster as a whole or not at all, takes jobs
-// out again, and moves nodes into and out of pools. What to write is decided elsewhere; this package knows in which
-// order to write it, and how to undo what was written when the rest cannot be.
+// Package submit is the write side: it creates the objects of a job in a cluster as a whole or not at all, deletes jobs, and moves nodes into and out
+// of pools. Other packages decide what to write; this package knows the order of the writes, and how to undo them if the rest fails.
 package submit
 
 import (
@@ -21,8 +20,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// writeTimeout bounds one write. Writes are not cancelled halfway: a request that is given up may still be carried
-// out, and nobody would know.
+// writeTimeout bounds one write. Writes are not cancelled halfway: a cancelled request may still be carried out, and its outcome would be unknown.
 const writeTimeout = 30 * time.Second
 
 // ExistsError says that a job's name is taken in its namespace.
@@ -36,7 +34,7 @@ type ExistsError struct {
 
 func (e *ExistsError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *ExistsError) Says() phrase.Text {
 	if e.Name == "" {
 		return phrase.Of("%s already exists in namespace %s and belongs to no job of gpuctl", e.Object, e.Namespace)
@@ -47,11 +45,11 @@ func (e *ExistsError) Says() phrase.Text {
 // Client writes jobs and pools with the identity of its API client.
 type Client struct {
 	api client.Client
-	// is must agree to a change; nil agrees to all. See [Client.If].
+	// is must approve a change; nil approves all. See [Client.WithPrecondition].
 	is func(metav1.Object) error
 }
 
-// fieldOwner is the name under which the API server notes who set the fields of an object.
+// fieldOwner is the field manager name of gpuctl.
 const fieldOwner = "gpuctl"
 
 // NewClient returns a Client that writes through api.
@@ -59,13 +57,12 @@ func NewClient(api client.Client) *Client {
 	return &Client{api: client.WithFieldOwner(api, fieldOwner)}
 }
 
-// Create puts the objects of one job into the cluster, the first of which owns the others. If one cannot be created,
-// or ctx ends on the way, those already made are deleted again and the error says so. An [ExistsError] tells that the
-// name is taken, by a job of any kind; then nothing was touched.
+// Create creates the objects of one job, the first of which owns the others. If one cannot be created, or ctx ends in between, the objects created
+// before are deleted again and the error says so. An [ExistsError] means that a job of any kind has the name; then nothing was changed.
 //
-// Two concurrent calls for jobs of one name cannot both succeed, whatever their kinds: the API server decides.
+// Of two concurrent calls for jobs of one name, whatever their kinds, only one can succeed: the API server decides.
 //
-// A gpuctl that is killed on the way leaves a job that says it is not whole. Creating the same job again completes it.
+// If gpuctl is killed in between, the job is marked as incomplete. Creating the same job again completes it.
 func (c *Client) Create(ctx context.Context, objects []client.Object) error {
 	top, rest := objects[0], objects[1:]
 	live, err := c.unfinished(ctx, top)
@@ -93,8 +90,8 @@ func (c *Client) Create(ctx context.Context, objects []client.Object) error {
 	return nil
 }
 
-// DryRun asks the API server whether it would create the objects, and fills in what it would store; then, whether it
-// would create the pods that come of them. What could not be asked for want of rights is returned, each a sentence.
+// DryRun asks the API server whether it would create the objects, and fills in what it would store; then, whether it would create their pods. It
+// returns the checks that were skipped for lack of rights, one sentence each.
 func (c *Client) DryRun(ctx context.Context, objects []client.Object) (unasked []phrase.Text, err error) {
 	if err := c.checkFree(ctx, objects[0]); err != nil {
 		return nil, err
@@ -124,7 +121,7 @@ func (c *Client) createOne(ctx context.Context, object client.Object) error {
 	gvk := object.GetObjectKind().GroupVersionKind()
 	submission := mark(object)
 	err := c.api.Create(ctx, object)
-	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the answer clears it
+	object.GetObjectKind().SetGroupVersionKind(gvk) // decoding the response clears it
 	switch {
 	case isLost(err):
 		return c.findOut(context.WithoutCancel(ctx), object, submission, err)
@@ -134,7 +131,7 @@ func (c *Client) createOne(ctx context.Context, object client.Object) error {
 	return c.explain(ctx, object, err)
 }
 
-// explain turns "already exists" into an ExistsError that names the job in the way.
+// explain turns "already exists" into an ExistsError that names the existing job.
 func (c *Client) explain(ctx context.Context, object client.Object, err error) error {
 	switch {
 	case err == nil:
@@ -154,8 +151,8 @@ func (c *Client) explain(ctx context.Context, object client.Object, err error) e
 	return existsError(found)
 }
 
-// checkFree looks for a job of that name, of any kind: kinds make differently named objects, so the API server alone
-// would not notice.
+// checkFree looks for a job of the name, of any kind: different kinds create differently named objects, so the API server alone would not detect the
+// conflict.
 func (c *Client) checkFree(ctx context.Context, top client.Object) error {
 	job := top.GetLabels()[names.LabelJob]
 	found, err := c.tops(ctx, top.GetNamespace(), job)
@@ -168,13 +165,13 @@ func (c *Client) checkFree(ctx context.Context, top client.Object) error {
 	return existsError(found[0])
 }
 
-// topKinds are the kinds of the objects that a job can be.
+// topKinds are the kinds of top objects of jobs.
 var topKinds = []schema.GroupVersionKind{
 	batchv1.SchemeGroupVersion.WithKind("Job"),
 	appsv1.SchemeGroupVersion.WithKind("Deployment"),
 }
 
-// tops finds the objects that a job of gpuctl is, by its labels.
+// tops finds the top objects of a job of gpuctl by its labels.
 func (c *Client) tops(ctx context.Context, namespace, job string) ([]client.Object, error) {
 	var out []client.Object
 	for _, kind := range topKinds {
@@ -202,7 +199,7 @@ func (c *Client) list(ctx context.Context, kind schema.GroupVersionKind, namespa
 	return out, nil
 }
 
-// rollback deletes what was made, the last first, and returns the error that made it necessary.
+// rollback deletes the created objects, the last first, and returns the error that made it necessary.
 func (c *Client) rollback(ctx context.Context, made []client.Object, cause error) error {
 	if len(made) == 0 {
 		return cause
@@ -219,7 +216,7 @@ func (c *Client) rollback(ctx context.Context, made []client.Object, cause error
 	return phrase.Errorf("%w; %s was deleted again, nothing is left behind", cause, describe(made[0]))
 }
 
-// remove deletes exactly this object, not one of the same name made since; that it is gone already is fine.
+// remove deletes exactly this object, not a later one of the same name. A missing object is not an error.
 func (c *Client) remove(ctx context.Context, object client.Object) error {
 	uid := object.GetUID()
 	return c.removeIf(ctx, object, client.Preconditions{UID: &uid})
@@ -252,8 +249,7 @@ func describe(object client.Object) string {
 	return object.GetObjectKind().GroupVersionKind().Kind + " " + object.GetName()
 }
 
-// Sign notes on the top object of a job who submits it, as the API server knows them. What a job's YAML may say does
-// not count.
+// Sign records on the top object of a job who submits it, as the API server knows the user. The job's YAML cannot set this.
 func Sign(top client.Object, user string) {
 	annotations := maps.Clone(top.GetAnnotations())
 	if annotations == nil {

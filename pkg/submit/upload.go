@@ -9,19 +9,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// UploadGoneError says that the folder which was sent with a job is not in the cluster any more.
+// UploadGoneError says that the folder sent with a job no longer exists in the cluster.
 type UploadGoneError struct{ Ref Ref }
 
 func (e *UploadGoneError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *UploadGoneError) Says() phrase.Text {
 	return phrase.Of("the folder that was sent with job %q is gone from namespace %s, because somebody deleted it\n"+
 		"Send it again: gpuctl delete job %s, and create the job from its folder", e.Ref.Name, e.Ref.Namespace, e.Ref.Name)
 }
 
-// fillUpload gives a part of the folder that was sent with a job, of which the YAML knows the name alone, the data that the
-// cluster has: whoever starts a job over has the YAML, and not the folder.
+// fillUpload fills a part of the folder sent with a job, of which the YAML has only the name, with its data from the cluster: a user who starts a job
+// over has the YAML, but not the folder.
 func fillUpload(object client.Object, before *unstructured.Unstructured) error {
 	part, ok := object.(*corev1.ConfigMap)
 	switch {

@@ -1,6 +1,6 @@
-// Package supportbundle gathers what a maintainer asks for into one file, without what may be secret: no Secret is read, and
-// of what is read [Object] and [Text] take out the values of variables, commands and annotations of others, and all that looks
-// like a token, a password or a key. What may not be read, or is too large, is noted in the file and left out.
+// Package supportbundle collects what a maintainer needs into one file, without secrets: it reads no Secret, and [RedactObject] and [RedactText]
+// remove from everything else the values of variables, commands and annotations of others, and anything that looks like a token, a password or a key.
+// What may not be read, or is too large, is noted in the file and left out.
 package supportbundle
 
 import (
@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	// pageSize is how many objects one request lists.
+	// pageSize is the number of objects per list request.
 	pageSize = "250"
-	// largestItem and largestLog bound one file of the bundle, and largest all of them, in bytes as they are unpacked.
+	// largestItem and maxLogBytes limit one file of the bundle, and maxBundleBytes all of them, in uncompressed bytes.
 	largestItem = 32 << 20
 	largestLog  = 2 << 20
 	largest     = 256 << 20
 )
 
-// Entry says what became of one file.
+// Entry describes one file of the bundle.
 type Entry struct {
 	Name  string `json:"name"`
 	What  string `json:"what"`
 	Bytes int    `json:"bytes"`
-	// Cut says that there is more than was taken.
+	// Cut says that the file is truncated.
 	Cut bool `json:"cut,omitempty"`
-	// Error is why it is not there.
+	// Error is why the file is missing.
 	Error string `json:"error,omitempty"`
 }
 
 // Bundler writes one bundle.
 type Bundler struct {
-	// REST asks the API server, for any path.
+	// REST is a client for arbitrary paths of the API server.
 	REST rest.Interface
-	// Report is told what is read next.
+	// Report is called with what is read next.
 	Report func(what phrase.Text)
-	// Server is the namespace of gpuctl-server, as [doctor.ServerNamespace] says it.
+	// Server is the namespace of gpuctl-server, from [doctor.ServerNamespace].
 	Server string
 	Now    func() time.Time
 
@@ -53,8 +53,8 @@ type Bundler struct {
 	entries []Entry
 }
 
-// Write reads the cluster and writes a .tar.gz with it, and with more files, by name, which are objects to be written as
-// JSON. The entries say what is in it; the error is about writing alone, or that of ctx.
+// Write reads the cluster and writes a .tar.gz with the results and with more files, by name, whose values are written as JSON. The entries list the
+// content; the error is only about writing, or that of ctx.
 func (b *Bundler) Write(ctx context.Context, to io.Writer, more map[string]any) ([]Entry, error) {
 	packed := gzip.NewWriter(to)
 	b.out = tar.NewWriter(packed)
@@ -92,7 +92,7 @@ func (b *Bundler) Write(ctx context.Context, to io.Writer, more map[string]any) 
 	return b.entries, nil
 }
 
-// items writes what is read of each item, and returns our pods that are among them.
+// items writes the objects of each item, and returns our pods among them.
 func (b *Bundler) items(ctx context.Context, items []Item) (pods []any, err error) {
 	for _, item := range items {
 		b.Report(item.Says())
@@ -115,7 +115,7 @@ func (b *Bundler) items(ctx context.Context, items []Item) (pods []any, err erro
 	return pods, nil
 }
 
-// list reads all objects of an item, page by page, until there are enough.
+// list reads the objects of an item, page by page, up to the size limit.
 func (b *Bundler) list(ctx context.Context, item Item) (objects []any, cut bool, err error) {
 	objects = []any{}
 	query := url.Values{"limit": {pageSize}}
@@ -140,7 +140,7 @@ func (b *Bundler) list(ctx context.Context, item Item) (objects []any, cut bool,
 		}
 		for _, object := range page.Items {
 			if page.Kind == "ConfigMapList" {
-				object["kind"] = "ConfigMap" // lists leave out what their items are
+				object["kind"] = "ConfigMap" // lists omit the kind of their items
 			}
 			objects = append(objects, Object(b.Server, object))
 		}
@@ -164,14 +164,14 @@ func (b *Bundler) get(ctx context.Context, path string, query url.Values, most i
 	}
 	stream, err := request.Stream(ctx)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says all there is
+		return nil, err //nolint:wrapcheck // the error is complete
 	}
-	defer func() { _ = stream.Close() }() // it was only read
+	defer func() { _ = stream.Close() }() // opened for reading only
 	data, err := io.ReadAll(io.LimitReader(stream, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = phrase.Errorf("it is larger than %d MiB", most>>20)
 	}
-	return data, err //nolint:wrapcheck // it says all there is
+	return data, err //nolint:wrapcheck // the error is complete
 }
 
 func nameOf(object any) (namespace, name string) {
@@ -182,7 +182,7 @@ func nameOf(object any) (namespace, name string) {
 	return namespace, name
 }
 
-// read is a value as the JSON that it is written as.
+// read converts a value to its JSON representation.
 func read(value any) (said any, err error) {
 	data, err := json.Marshal(value)
 	if err == nil {

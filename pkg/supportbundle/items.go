@@ -7,23 +7,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Item is one thing that a bundle takes.
+// Item is one item of a bundle.
 type Item struct {
-	// Name is the file in the bundle, What says it to people.
+	// Name is the file in the bundle, and What its description.
 	Name string `json:"name"`
 	What string `json:"what"`
 
-	// path and query are where the API server has it.
+	// path and query are the API server request for it.
 	path  string
 	query url.Values
 }
 
-// Says is what the item is, in every language.
+// Says returns the description in every language.
 func (i *Item) Says() phrase.Text { return phrase.Template(i.What, nil) }
 
 const (
 	ourLabel = "app.kubernetes.io/part-of=g8s"
-	// The agents, of which each node has one, are read apart, after the others.
+	// The agents, of which each node has one, are read separately, after the others.
 	anAgent   = "app.kubernetes.io/name=gpu-agent"
 	noAgent   = "app.kubernetes.io/name!=gpu-agent"
 	system    = "kube-system"
@@ -41,7 +41,7 @@ func list(name, what, path string, query ...string) Item {
 	return item
 }
 
-// labelled is what has our label in a namespace where administrators alone write: everybody may write the label.
+// labelled is an item for objects with our label in a namespace in which only administrators write: anyone may set the label.
 func labelled(name, what, group, namespace, kind string) Item {
 	return list(name, what, group+"/namespaces/"+namespace+"/"+kind, "labelSelector", ourLabel)
 }
@@ -52,7 +52,7 @@ const (
 	agentPods  = "agent-pods"
 )
 
-// installed is what is read of our programs. server is the namespace of gpuctl-server.
+// installed returns the items about our programs. server is the namespace of gpuctl-server.
 func installed(server string) []Item {
 	return []Item{
 		list(ourPods, "pods of the scheduler, the controller and the others", "/api/v1/namespaces/"+system+"/pods",
@@ -71,7 +71,7 @@ func installed(server string) []Item {
 	}
 }
 
-// others are what is read of the cluster.
+// others are the items about the cluster.
 var others = []Item{
 	list("nodes", "all nodes", "/api/v1/nodes"),
 	list("gpupools", "GPUPools", "/apis/g8s.host/v1alpha1/gpupools"),
@@ -88,7 +88,7 @@ var others = []Item{
 	list("warnings", "events that warn, of all namespaces", "/api/v1/events", "fieldSelector", "type=Warning"),
 }
 
-// Items are what is read of a cluster, beside what follows from it: the versions, what gpuctl doctor says, and the logs of our
-// pods. What users write comes last, so that it takes the room of nothing else. Secrets are never read, and ConfigMaps only
-// ours. server is what [doctor.ServerNamespace] says.
+// Items returns the items of a bundle, besides the files that derive from them: the versions, the output of gpuctl doctor, and the logs of our pods.
+// Content of users comes last, so that it cannot displace other content. Secrets are never read, and only ConfigMaps of ours. server is the result of
+// [doctor.ServerNamespace].
 func Items(server string) []Item { return slices.Concat(installed(server), others) }

@@ -11,13 +11,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Of how many pods the logs are taken. Agents are on every node, so they are counted apart and come last.
+// Maximum numbers of pods whose logs are included. Agents are on every node, so they are counted separately and come last.
 const (
 	mostLogs   = 30
 	mostAgents = 10
 )
 
-// withLogs are the pods of which the logs are taken, and of how many ours they are not.
+// withLogs returns the pods whose logs are included, and how many of our pods are left out.
 func withLogs(server string, pods []any) (taken []any, left int) {
 	var programs, agents []any
 	for _, pod := range pods {
@@ -35,7 +35,7 @@ func withLogs(server string, pods []any) (taken []any, left int) {
 	return taken, all - len(taken)
 }
 
-// logs takes the end of what our pods have logged, and before they were started again.
+// logs adds the end of our pods' logs, and of those before their last restart.
 func (b *Bundler) logs(ctx context.Context, pods []any) error {
 	taken, left := withLogs(b.Server, pods)
 	for _, pod := range taken {
@@ -61,7 +61,7 @@ func (b *Bundler) log(ctx context.Context, namespace, name, previous string) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && previous == "true":
-		return nil // it was never started again
+		return nil // it was never restarted
 	case err != nil:
 		b.entries = append(b.entries, Entry{Name: file, Error: Text(err.Error())})
 		return nil

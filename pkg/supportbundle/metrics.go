@@ -15,16 +15,17 @@ import (
 )
 
 const (
-	// largestMetrics bounds the metrics of one pod in bytes; those of a scheduler on 1,000 nodes take a tenth of it.
+	// largestMetrics limits the metrics of one pod in bytes; those of a scheduler on 1,000 nodes are a tenth of it.
 	largestMetrics = 4 << 20
-	// metricsPatience is how long one pod has, and metricsTime all of them.
+	// metricsPatience is the time limit for one pod, and allMetricsTimeout that for all of them.
 	metricsPatience = 5 * time.Second
 	metricsTime     = time.Minute
-	// nobody is why programs that ask who calls refuse: the API server lets its caller through without a name.
+	// nobody explains a refusal by programs that authenticate their callers: the API server's proxy does not forward the caller's
+	// identity.
 	nobody = "the program does not learn from the API server who asks. Prometheus may have its metrics"
 )
 
-// metrics takes what our pods count, as far as they tell it to whom the API server passes on.
+// metrics adds the metrics of our pods, as far as the API server's proxy may read them.
 func (b *Bundler) metrics(ctx context.Context, pods []any) error {
 	within, cancel := context.WithTimeout(ctx, metricsTime)
 	defer cancel()
@@ -66,7 +67,7 @@ func (b *Bundler) metricsOf(ctx context.Context, namespace, name, port string) e
 	return b.add(file, "its metrics", []byte(Text(string(data))))
 }
 
-// pod is what says where a pod has its metrics. The rest of it was changed when secrets were taken out.
+// pod contains the fields needed to locate a pod's metrics. Redaction has changed other fields.
 type pod struct {
 	Metadata struct{ Namespace, Name string }
 	Spec     struct {
@@ -87,7 +88,7 @@ func podOf(object any) (*pod, error) {
 	return read, nil
 }
 
-// port names a pod's port for metrics as the API server's proxy does, and is "" of a pod that has none, or does not run.
+// port returns a pod's metrics port in the notation of the API server's proxy, or "" if the pod has none or does not run.
 func (p *pod) port() string {
 	scheme := "https:"
 	if doctor.OfAgent(p.Metadata.Namespace, p.Metadata.Name) {

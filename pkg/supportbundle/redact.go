@@ -9,30 +9,30 @@ import (
 	"g8s.host/gpu-scheduler/pkg/doctor"
 )
 
-// removed stands where something was that may be secret.
+// removed replaces anything that may be secret.
 const removed = "REMOVED"
 
-// secretName matches the names of what is secret.
+// secretName matches names of secrets.
 const secretName = `(?i:[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|signature|` +
 	`(?:api|access|account|shared|private|storage|license|wandb)[_-]?key)[\w.-]*|[\w.-]*[_.-]pass|\bpass|[\w.-]*pwd|\bsig)`
 
-// secrets are what gives access, wherever it stands in a text. What is in the first group stays.
+// secrets match credentials anywhere in a text. The first group is kept.
 var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`),
 	regexp.MustCompile(`()\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*`), // a JSON Web Token
 	regexp.MustCompile(`((?i:\b(?:bearer|basic)\s+))[\w+/=.~-]{8,}`),
 	regexp.MustCompile(`(://)[^/\s@"']+@`), // a user and a password in a URL
 	regexp.MustCompile(`()\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\b(?:gh[opsu]_|github_pat_|glpat-|hf_|sk-|xox[abp]-)[\w-]{16,}`),
-	regexp.MustCompile(`(` + secretName + `\\?["']?\s*[=:]\s*\\?["'])[^"'\\]+`), // in quotes all of it
+	regexp.MustCompile(`(` + secretName + `\\?["']?\s*[=:]\s*\\?["'])[^"'\\]+`), // the complete quoted text
 	regexp.MustCompile(`(` + secretName + `\\?["']?\s*[=:]\s*)[^\s"'&\\]+`),
 	regexp.MustCompile(`((?:^|[\s"'\[,])--?` + secretName + `\\?["']?,?\s+\\?["']?)[^\s"'\\]+`), // a flag in a command line
 	regexp.MustCompile(`((?i:\blogin\s+))[0-9A-Fa-f]{16,}\b`),
 	regexp.MustCompile(`(\bmysql\w*\s(?:[^|;&\n]*?\s)?-p)[^\s"'\\]+`),
 	regexp.MustCompile(`(\bcurl\s(?:[^|;&\n]*?\s)?(?:-u|--user)[\s=]*)[^\s\\]+`),
-	regexp.MustCompile(`(\bexec: \\?")[^"\\]+`), // the command of a container that did not start, in what a kubelet says
+	regexp.MustCompile(`(\bexec: \\?")[^"\\]+`), // the command of a container that did not start, in a kubelet message
 }
 
-// Text takes what may be secret out of a text.
+// Text removes possible secrets from a text.
 func Text(text string) string {
 	for _, secret := range secrets {
 		text = secret.ReplaceAllString(text, "${1}"+removed)
@@ -40,21 +40,21 @@ func Text(text string) string {
 	return text
 }
 
-// secretFlag is a flag whose value is the next argument.
+// secretFlag matches a flag whose value is the next argument.
 var secretFlag = regexp.MustCompile(`^--?` + secretName + `$`)
 
-// Object takes what may be secret out of an object of Kubernetes, or a list of them, as JSON was read: all values of
-// variables and headers, all annotations that are not ours, data of Secrets, and what [Text] finds in any other text. Of what
-// is not [doctor.Ours] it takes all commands and arguments, too, and what containers said: no pattern knows all the ways in
-// which people write a password there. server is what [doctor.ServerNamespace] says. It changes value.
+// Object removes possible secrets from a Kubernetes object, or a list of them, decoded from JSON: all values of variables and headers, all
+// annotations that are not ours, data of Secrets, and what [RedactText] finds in any other text. Unless the object is [doctor.Ours], it also removes
+// all commands and arguments, and the output of containers: no pattern covers all the ways to write a password there. server is the result of
+// [doctor.ServerNamespace]. It modifies value.
 func Object(server string, value any) any {
 	namespace, name := nameOf(value)
 	return cleaner{ours: doctor.Ours(server, namespace, name)}.clean(value)
 }
 
-// cleaner takes secrets out of one object.
+// cleaner removes secrets from one object.
 type cleaner struct {
-	// ours says that an administrator wrote the object, to run a program of ours.
+	// ours says that an administrator wrote the object to run one of our programs.
 	ours bool
 }
 
@@ -93,17 +93,17 @@ func (c cleaner) field(of map[string]any, key string, field any) any {
 			return removed
 		}
 	case "data", "stringData", "binaryData":
-		if of["kind"] != "ConfigMap" { // of which only ours are read
+		if of["kind"] != "ConfigMap" { // only our ConfigMaps are read
 			return removed
 		}
 	}
 	return c.clean(field)
 }
 
-// relayed are the reasons of events whose message is what a probe or a hook printed.
+// relayed are the reasons of events whose message is the output of a probe or a hook.
 var relayed = []string{"Unhealthy", "ProbeWarning", "FailedPostStartHook", "FailedPreStopHook"}
 
-// printed says whether the message of an object may be what a container printed: of how it ended, or of its probes.
+// printed reports whether the message of an object may be container output: about its exit, or from its probes.
 func printed(of map[string]any) bool {
 	_, ended := of["exitCode"]
 	reason, _ := of["reason"].(string)
@@ -123,10 +123,10 @@ func (c cleaner) variables(field any) any {
 	return list
 }
 
-// prefix begins the names of our annotations.
+// prefix is the name prefix of our annotations.
 const prefix = names.GroupName + "/"
 
-// annotations keeps the values of our own, but for those in which users write what they like.
+// annotations keeps the values of our own annotations, except for those with free text of users.
 func (c cleaner) annotations(field any) any {
 	values, ok := field.(map[string]any)
 	if !ok {
@@ -143,7 +143,7 @@ func (c cleaner) annotations(field any) any {
 	return values
 }
 
-// arguments keeps those of our programs, but for what is secret.
+// arguments keeps the arguments of our programs, without secrets.
 func (c cleaner) arguments(field any) any {
 	if !c.ours {
 		return removed

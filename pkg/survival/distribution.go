@@ -9,20 +9,20 @@ import (
 // Never is longer than anything lasts.
 const Never = time.Duration(math.MaxInt64)
 
-// Distribution is how much longer something runs, as far as that is known. The zero value is not known.
+// Distribution is the remaining run time, as far as it is known. The zero value is unknown.
 type Distribution struct {
-	// ran is how long those have run in all that are like it and have run for elapsed, in order.
+	// ran is the total run times of similar jobs that have run for at least elapsed, in order.
 	ran            []time.Duration
 	elapsed, limit time.Duration
 }
 
-// Known reports whether it ends at all as far as is known.
+// Known reports whether an end is known at all.
 func (d Distribution) Known() bool { return len(d.ran) > 0 || d.limit > 0 }
 
-// Learnt reports whether others have told, and not its limit alone.
+// Learnt reports whether it is based on other jobs, and not on its limit alone.
 func (d Distribution) Learnt() bool { return len(d.ran) > 0 }
 
-// Quantile is how much longer it runs at most with a probability, by the nearest rank; Never where that is not known.
+// Quantile returns the maximum remaining run time with a probability, by the nearest rank; Never if it is unknown.
 func (d Distribution) Quantile(p float64) time.Duration {
 	total := Never
 	if len(d.ran) > 0 {

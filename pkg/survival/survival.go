@@ -1,13 +1,13 @@
-// Package survival learns how long jobs run from those that have ended, and tells how much longer one may that has run for
-// some time: the conditional survival of statistics. A job that has run for ten hours is not like those that ended after one,
-// so only those count that have run for as long.
+// Package survival estimates the run times of jobs from those that have ended, and the remaining run time of a job that has run for some time:
+// the conditional survival of statistics. A job that has run for ten hours is not like those that ended after one, so only jobs that have run
+// for as long count.
 //
-// Jobs are alike if they are of the same user and about the same size, else of the same user, else of the same pool and
-// size, else of the same pool, else any: the narrowest of these that has enough records speaks. What a job ended by does
-// not matter, as its GPUs are free in any case.
+// Jobs are similar if they are of the same user and about the same size, else of the same user, else of the same pool and size, else of the same
+// pool, else any: the narrowest of these with enough records is used. The reason for the end of a job does not matter, as its GPUs are free in
+// any case.
 //
-// It is pure, and its memory is bounded whatever users do: names and sizes are theirs to choose. Nobody has more than a part of
-// what is kept of jobs of all, so that who runs very many does not speak for the others.
+// It is pure, and its memory is bounded whatever users do: names and sizes are theirs to choose. No owner has more than a part of the records of
+// all jobs, so that a user who runs very many does not dominate the others.
 package survival
 
 import (
@@ -18,26 +18,26 @@ import (
 
 // Job is what is known of a job before it has run.
 type Job struct {
-	// Namespace and User are whose it is. A user of another namespace is somebody else: within their own, people may claim to be
-	// anybody.
+	// Namespace and User are its owner. Equal user names in two namespaces are different users: within their own namespace, people may claim any
+	// name.
 	Namespace, User string
 	Pool            string
-	// GPUs is what all its pods hold together.
+	// GPUs is the total of all its pods.
 	GPUs int64
 }
 
 const (
-	// enough is how many records a class must have that have run for as long: with fewer, what is said of one in twenty
-	// is said of none.
+	// enough is how many sufficiently long records a class must have: with fewer, a statement about one in twenty is based on no record.
 	enough = 20
-	// keep is how many records a class has at most, the newest, and share how many of them one owner may have where others do.
+	// keep is the maximum number of records of a class, the newest ones, and maxOwnerRecords how many of them one owner may have if there
+	// are others.
 	keep  = 2000
 	share = keep / 4
-	// most is how many classes there are at most. Which has learnt nothing for longest is forgotten.
+	// most is the maximum number of classes. The class without a new record for the longest time is dropped.
 	most = 500
 )
 
-// class is a set of jobs that are alike. An owner is "" in the classes of all.
+// class is a set of similar jobs. The owner is "" in the classes of all jobs.
 type class struct {
 	owner owner
 	pool  string
@@ -46,13 +46,13 @@ type class struct {
 
 type owner struct{ namespace, user string }
 
-// anySize stands for all sizes, and anyPool for all pools: "" is the pool of those that name none.
+// anySize stands for all sizes, and anyPool for all pools: "" is the pool of jobs that name none.
 const (
 	anySize = -1
 	anyPool = "*"
 )
 
-// own is how many of the classes of a job, the first, are of its owner's jobs alone.
+// own is how many of the classes of a job, the first ones, only have its owner's jobs.
 const own = 2
 
 // classesOf are the classes of a job, the narrowest first.
@@ -64,7 +64,7 @@ func classesOf(job Job) [5]class {
 	}
 }
 
-// History is what was learnt. The zero value and nil have learnt nothing.
+// History is the recorded run times. The zero value and nil are empty.
 type History struct {
 	classes map[class]*records
 	learnt  int64
@@ -72,12 +72,12 @@ type History struct {
 
 // records are those of a class.
 type records struct {
-	// all has the newest last, and counts how many are whose.
+	// all has the newest record last, and counts the number of records by owner.
 	all    []record
 	counts map[owner]int
-	// sorted are how long they have run, in order; nil before it is asked for. What is there is never changed, as distributions share it.
+	// sorted are their run times, in order; nil until first used. The slice is never changed, because distributions share it.
 	sorted []time.Duration
-	// at is when the last was learnt, as a count.
+	// at is when the last record was added, as a count.
 	at int64
 }
 
@@ -86,7 +86,7 @@ type record struct {
 	ran   time.Duration
 }
 
-// Learn adds a job that has ended, and ran for some time.
+// Learn adds a job that has ended, with its run time.
 func (h *History) Learn(job Job, ran time.Duration) {
 	if h.classes == nil {
 		h.classes = map[class]*records{}
@@ -102,7 +102,7 @@ func (h *History) Learn(job Job, ran time.Duration) {
 	}
 }
 
-// makeRoom forgets a class where there are as many as there may be.
+// makeRoom drops a class if their number has reached the limit.
 func (h *History) makeRoom() {
 	if len(h.classes) < most {
 		return
@@ -129,7 +129,7 @@ func (r *records) learn(next record) {
 			delete(r.counts, gone.owner)
 		}
 		if at == 0 {
-			r.all = r.all[1:] // to move all others costs most of what learning does
+			r.all = r.all[1:] // moving all others would be most of the cost
 		} else {
 			r.all = slices.Delete(r.all, at, at+1)
 		}
@@ -139,7 +139,7 @@ func (r *records) learn(next record) {
 	r.reorder(gone, next.ran)
 }
 
-// reorder brings a run time into order, in place of that of a record that is gone, if there is one.
+// reorder inserts a run time into the sorted ones, in place of that of a removed record, if there is one.
 func (r *records) reorder(gone *record, ran time.Duration) {
 	if r.sorted == nil {
 		return
@@ -156,7 +156,7 @@ func (r *records) reorder(gone *record, ran time.Duration) {
 	r.sorted = slices.Insert(r.sorted, at, ran)
 }
 
-// gives is the record that makes room for one of an owner: their own oldest once they have their share, else the oldest.
+// gives returns the record that makes room for one of an owner: their own oldest once they have their share, else the oldest.
 func (r *records) gives(to owner) int {
 	if r.counts[to] < share {
 		return 0
@@ -176,21 +176,21 @@ func (r *records) inOrder() []time.Duration {
 	return r.sorted
 }
 
-// Settle makes what was learnt ready to be asked by several at once, until more is learnt.
+// Settle prepares concurrent reads, until more is recorded.
 func (h *History) Settle() {
 	for _, its := range h.classes {
 		its.inOrder()
 	}
 }
 
-// Remaining is how much longer a job runs that has run for some time. limit is how long it may run in all, 0 for as long as
-// it likes. Where too little is known the limit alone counts, and without one the distribution is not known.
+// Remaining returns how much longer a job runs that has run for some time. limit is its maximum total run time, 0 for none. If too few records
+// exist, only the limit counts, and without one the distribution is unknown.
 func (h *History) Remaining(job Job, elapsed, limit time.Duration) Distribution {
 	classes := classesOf(job)
 	return h.remaining(classes[:], elapsed, limit)
 }
 
-// RemainingOwn is Remaining by what those have run alone who own the job: nobody else can change what is said of them.
+// RemainingOwn is RemainingTime based on the owner's jobs alone: no one else can influence it.
 func (h *History) RemainingOwn(job Job, elapsed, limit time.Duration) Distribution {
 	classes := classesOf(job)
 	return h.remaining(classes[:own], elapsed, limit)

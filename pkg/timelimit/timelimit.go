@@ -1,7 +1,7 @@
-// Package timelimit ends what takes longer than it may, and says so in the words of who set the limit.
+// Package timelimit bounds the duration of operations, and returns an error with the message of the code that set the limit.
 //
-// A context with a deadline does not serve for that: the rate limiter of Kubernetes' client foresees the deadline and
-// fails before it, with an error about itself.
+// A context with a deadline does not suffice: the rate limiter of Kubernetes' client anticipates the deadline and fails early, with an error about
+// itself.
 package timelimit
 
 import (
@@ -12,19 +12,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Error says that something took longer than it may.
+// Error says that an operation exceeded its time limit.
 type Error struct {
 	After time.Duration
-	// What is what had not come by then, a sentence.
+	// What describes what had not happened by then, as a sentence.
 	What phrase.Text
 }
 
 func (e *Error) Error() string { return e.Says().String() }
 
-// Says is the error in every language.
+// Says returns the error in every language.
 func (e *Error) Says() phrase.Text { return phrase.Of("after %s, %s", e.After, e.What) }
 
-// With returns a context that ends after a limit, because of what had not come by then. The function frees it.
+// With returns a context that ends after a limit, with a description of what had not happened by then. The function releases it.
 func With(ctx context.Context, limit time.Duration, what phrase.Text) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(limit, func() { cancel(&Error{After: limit, What: what}) })
@@ -34,7 +34,7 @@ func With(ctx context.Context, limit time.Duration, what phrase.Text) (context.C
 	}
 }
 
-// Explain returns the limit's [Error] in place of an error that came of it.
+// Explain returns the limit's [Error] in place of an error that it caused.
 func Explain(ctx context.Context, err error) error {
 	var late *Error
 	if err != nil && errors.As(context.Cause(ctx), &late) {

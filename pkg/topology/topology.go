@@ -1,6 +1,5 @@
-// Package topology says where nodes lie: in a tree of domains, such as zones, racks and NVLink domains, read from the labels
-// of nodes. The fabric between two nodes of one domain is faster than that between domains. It is pure, and knows neither
-// pods nor what is free.
+// Package topology determines the location of nodes: in a tree of domains, such as zones, racks and NVLink domains, read from the labels of
+// nodes. The fabric between two nodes of one domain is faster than that between domains. It is pure, and knows neither pods nor free resources.
 package topology
 
 import (
@@ -20,7 +19,7 @@ type Level struct {
 	Name string
 	// Key is the label that names a node's domain.
 	Key string
-	// prefix says that the domain is what comes before the last dot of the label's value.
+	// prefix says that the domain is the part of the label's value before the last dot.
 	prefix bool
 }
 
@@ -35,8 +34,8 @@ var (
 // Levels lists them.
 var Levels = []Level{Zone, Rack, NVLink}
 
-// IsLevel says whether a level is called so: by a name of its own, or by the key of a label. A key has a prefix, or a name
-// that is misspelt would be one.
+// IsLevel reports whether a level has a name: one of our own, or the key of a label. A key must have a prefix, or a misspelled name would count
+// as one.
 func IsLevel(name string) bool {
 	return slices.ContainsFunc(Levels, func(l Level) bool { return l.Name == name }) ||
 		strings.Contains(name, "/") && len(validation.IsQualifiedName(name)) == 0
@@ -50,8 +49,8 @@ func Names() (all []string) {
 	return all
 }
 
-// LevelsTo returns the levels of a tree in which a level counts that is called by its name, or by the key of a label, and
-// its index among them. Of a label nobody knows how it lies to the named levels, so it is alone in its tree.
+// LevelsTo returns the levels of a tree for a level, given by its name or the key of a label, and its index among them. The relation of an
+// arbitrary label to the named levels is unknown, so it is alone in its tree.
 func LevelsTo(name string) ([]Level, int) {
 	for i, level := range Levels {
 		if level.Name == name || level.Key == name {
@@ -61,7 +60,7 @@ func LevelsTo(name string) ([]Level, int) {
 	return []Level{{Name: name, Key: name}}, 0
 }
 
-// DomainOf returns the name of the domain of a level that a node with some labels is in, "" if they do not say.
+// DomainOf returns the domain of a level for a node with some labels, "" if they do not say.
 func DomainOf(level string, labels map[string]string) string {
 	levels, at := LevelsTo(level)
 	return levels[at].domain(labels)
@@ -84,7 +83,7 @@ type Node struct {
 	Labels map[string]string
 }
 
-// Tree is where a list of nodes lies. Nodes and domains are told by their numbers.
+// Tree is the location of a list of nodes. Nodes are identified by their numbers.
 type Tree struct {
 	Levels []Level
 	// Root is the domain of all nodes.
@@ -107,10 +106,10 @@ type Domain struct {
 	key string
 }
 
-// New builds the tree of some nodes. Levels that no label of theirs names are left out, but for the one at the index kept, of
-// which it returns the new index. A domain is told by the domains that it lies in: there may be a rack r1 in each zone.
-// What a label does not say of a node is unknown, and unknown is far: the node lies with those alone that share the domain
-// of the next level that its labels name, and with nobody if they name none.
+// New builds the tree of some nodes. Levels without a label on any node are left out, except the one at the index kept, whose new index it
+// returns. A domain is identified by the domains that it lies in: each zone may have a rack r1. A missing label means that the location is
+// unknown, and unknown is far: the node only lies with those that share the domain of the next level that its labels name, and with no other
+// node if they name none.
 func New(levels []Level, kept int, nodes []Node) (t *Tree, at int) {
 	levels, at = named(levels, kept, nodes)
 	t = &Tree{Levels: levels, Root: &Domain{Level: -1}, at: make([][]*Domain, len(levels))}
@@ -130,7 +129,7 @@ func New(levels []Level, kept int, nodes []Node) (t *Tree, at int) {
 	return t, at
 }
 
-// named returns the levels that labels name, and the one that is kept all the same, with its index among them.
+// named returns the levels with labels, and the kept one, with its index among them.
 func named(levels []Level, kept int, nodes []Node) (some []Level, at int) {
 	for i, level := range levels {
 		if i == kept {
@@ -143,7 +142,7 @@ func named(levels []Level, kept int, nodes []Node) (some []Level, at int) {
 	return some, at
 }
 
-// enter puts a node in its domains.
+// enter adds a node to its domains.
 func (t *Tree) enter(number int, node *Node, known map[string]*Domain) {
 	parent, path := t.Root, ""
 	parent.Nodes = append(parent.Nodes, number)
@@ -162,8 +161,8 @@ func (t *Tree) enter(number int, node *Node, known map[string]*Domain) {
 	}
 }
 
-// keyOf names a node's domain of a level, and tells it from the others that lie in the same one. No label's value holds what
-// follows an exclamation mark.
+// keyOf returns the name of a node's domain of a level, and a key that distinguishes it within its parent. No label value contains what follows
+// an exclamation mark.
 func (t *Tree) keyOf(level int, node *Node) (name, key string) {
 	if name := t.Levels[level].domain(node.Labels); name != "" {
 		return name, name
@@ -204,8 +203,8 @@ func (d *Domain) each(visit func(*Domain)) {
 	}
 }
 
-// Crossed returns how many levels lie between two nodes: 0 for a node and itself, 1 for two of the same innermost domain, and
-// one more for each level at which their domains differ.
+// Crossed returns how many levels lie between two nodes: 0 for a node and itself, 1 for two of the same innermost domain, and one more for each
+// level at which their domains differ.
 func (t *Tree) Crossed(a, b int) int {
 	if a == b {
 		return 0
@@ -237,7 +236,7 @@ func (t *Tree) Common(nodes []int) *Domain {
 	return common
 }
 
-// InOrder goes through the nodes such that those of a domain follow each other.
+// InOrder iterates over the nodes so that those of a domain are adjacent.
 func (t *Tree) InOrder() iter.Seq[int] {
 	return func(yield func(int) bool) { t.Root.inOrder(yield) }
 }

@@ -8,9 +8,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 )
 
-// cardsOf returns the cards of a node with who holds them, as the scheduler counts it.
+// cardsOf returns the GPUs of a node with their holders, as the scheduler counts them.
 func cardsOf(node *corev1.Node, pods []*corev1.Pod, samples gpumetrics.Samples, topologies *gpu.Topologies) []GPU {
-	allocator, _ := gpu.AllocatorOf(node, topologies) // the error tells what was ignored, and the rest holds
+	allocator, _ := gpu.AllocatorOf(node, topologies) // the error describes what was ignored; the rest is valid
 	inventory := allocator.Inventory()
 	out := make([]GPU, len(inventory.Cards))
 	for i, card := range inventory.Cards {
@@ -23,7 +23,7 @@ func cardsOf(node *corev1.Node, pods []*corev1.Pod, samples gpumetrics.Samples, 
 	}
 	var unknown int64
 	for _, pod := range pods {
-		holding, _ := allocator.HoldingOf(pod) // counted pessimistically when its annotation is wrong
+		holding, _ := allocator.HoldingOf(pod) // counted pessimistically if its annotation is invalid
 		hold(out, &holding, pod)
 		unknown += holding.Unknown.Whole + holding.Unknown.Shared
 	}
@@ -49,7 +49,7 @@ func newCard(node *corev1.Node, card gpu.Card, derived bool) GPU {
 	return out
 }
 
-// hold notes what a pod holds of the cards.
+// hold records which GPUs a pod holds.
 func hold(cards []GPU, holding *gpu.Holding, pod *corev1.Pod) {
 	holder := Holder{Namespace: pod.Namespace, Job: pod.Labels[names.LabelJob], Pod: pod.Name}
 	for i := range cards {

@@ -13,33 +13,33 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Machines are how much CPU and memory nodes use, as metrics-server measures it.
+// Machines is the CPU and memory usage of nodes, as measured by metrics-server.
 type Machines struct {
 	nodes map[string]corev1.ResourceList
-	// unmeasured says why nothing is known.
+	// unmeasured says why there are no measurements.
 	unmeasured phrase.Text
 }
 
-// MachineLoad is how much CPU and memory some nodes use. JSON keys are a contract.
+// MachineLoad is the CPU and memory usage of some nodes. JSON keys are a contract.
 type MachineLoad struct {
-	// CPU and Memory are nil where no node was measured.
+	// CPU and Memory are nil if no node was measured.
 	CPU    *resource.Quantity `json:"cpu,omitempty"`
 	Memory *resource.Quantity `json:"memory,omitempty"`
-	// Measured is of how many nodes that is the sum.
+	// Measured is the number of measured nodes.
 	Measured int `json:"measuredNodes"`
-	// Unmeasured says why nothing was measured, "" where something was.
+	// Unmeasured says why nothing was measured, "" if something was.
 	Unmeasured string `json:"unmeasured,omitempty"`
 
 	says phrase.Text
 }
 
-// Says is why nothing was measured, in every language.
+// Says says why nothing was measured, in every language.
 func (l *MachineLoad) Says() phrase.Text { return l.says }
 
-// machinePatience is how long metrics-server may take.
+// machinePatience is how long to wait for metrics-server.
 const machinePatience = 3 * time.Second
 
-// nodeMetrics is what the API metrics.k8s.io tells of nodes, as far as it is read.
+// nodeMetrics contains the used fields of metrics.k8s.io's answer about nodes.
 type nodeMetrics struct {
 	Items []struct {
 		Metadata struct{ Name string }
@@ -47,8 +47,8 @@ type nodeMetrics struct {
 	}
 }
 
-// ReadMachines asks metrics.k8s.io, which metrics-server serves, or an adapter of Prometheus. That it does not answer is no error: then
-// nothing is known, and why is said.
+// ReadMachines reads metrics.k8s.io, which metrics-server or a Prometheus adapter serves. A failure is not an error: the result then says why there
+// are no measurements.
 func ReadMachines(ctx context.Context, api rest.Interface) Machines {
 	ctx, cancel := context.WithTimeout(ctx, machinePatience)
 	defer cancel()
@@ -77,7 +77,7 @@ func whyUnmeasured(err error) phrase.Text {
 	return phrase.Of("metrics-server (metrics.k8s.io) does not answer: %w", err)
 }
 
-// Of is how much the named nodes use.
+// Of returns the usage of the named nodes.
 func (m Machines) Of(nodes []string) MachineLoad {
 	var cpu, memory resource.Quantity
 	out := MachineLoad{}

@@ -10,16 +10,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// Metrics reads how busy GPUs are; [gpumetrics.Client] does, bound to a time.
+// Metrics reads the load of GPUs, such as a [gpumetrics.Client] bound to a time.
 type Metrics func(context.Context) (gpumetrics.Samples, error)
 
-// Read returns the usage of the cluster: two requests to the API server, and those of metrics, which may be nil. When
-// metrics cannot be read, or not all, the second result says why, and all else is there.
+// Read returns the usage of the cluster: it makes two requests to the API server, and calls metrics, which may be nil. If metrics cannot be read, or
+// not completely, the second result says why, and the rest is valid.
 func Read(ctx context.Context, client kubernetes.Interface, metrics Metrics) (out Usage, unmeasured, err error) {
 	return read(ctx, client, metrics, snapshot.Nodes(snapshot.Scope{Cached: true}), holding(""))
 }
 
-// ReadJobs returns what the jobs of a namespace hold, which needs no right beyond it.
+// ReadJobs returns what the jobs of a namespace hold. It needs rights only in that namespace.
 func ReadJobs(ctx context.Context, client kubernetes.Interface, namespace string, metrics Metrics) (out []Job, unmeasured, err error) {
 	usage, unmeasured, err := read(ctx, client, metrics, holding(namespace))
 	return usage.Jobs, unmeasured, err

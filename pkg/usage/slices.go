@@ -15,7 +15,7 @@ func compareCards(a, b GPU) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 }
 
-// slicesOf returns the MIG slices that the agent of a node reports, with who has them. Nobody measures how busy they are.
+// slicesOf returns the MIG slices that the agent of a node reports, with their holders. Their load is not measured.
 func slicesOf(node *corev1.Node, pods []*corev1.Pod) []GPU {
 	all := gpu.HeldSlices(node, pods)
 	out := make([]GPU, len(all))

@@ -1,5 +1,5 @@
-// Package usage is which GPU is held by whom, and how busy it is. What pods hold comes from Kubernetes and is always
-// known; how busy a GPU is comes from Prometheus, and is nil where nothing was measured.
+// Package usage computes which pod holds which GPU, and how busy the GPU is. What pods hold comes from Kubernetes and is always known; the load comes
+// from Prometheus, and is nil if it was not measured.
 package usage
 
 import (
@@ -20,7 +20,7 @@ import (
 // Usage is the state of all GPUs at one moment. Every list is sorted by name.
 type Usage struct {
 	GPUs []GPU
-	// Slices are the MIG slices that nodes report: a card in MIG mode is in none of the numbers of GPUs.
+	// Slices are the MIG slices that nodes report: a GPU in MIG mode is not counted among the GPUs.
 	Slices []GPU
 	Nodes  []Node
 	Pools  []Pool
@@ -28,29 +28,29 @@ type Usage struct {
 	Total  Total
 }
 
-// State is what a GPU is given out as.
+// State is how a GPU is allocated.
 type State string
 
 const (
-	// Free GPUs are held by nobody.
+	// Free GPUs are not held.
 	Free State = "free"
 	// Whole GPUs are held by one pod.
 	Whole State = "whole"
 	// Shared GPUs are held by pods that each have a part of the memory.
 	Shared State = "shared"
-	// Unhealthy GPUs are not given out. A pod may hold one all the same: it had it before.
+	// Unhealthy GPUs are not allocated. A pod may still hold one that it got before.
 	Unhealthy State = "unhealthy"
-	// Held GPUs are held by a pod of which it is not known which cards it has; another free one may be meant.
+	// Held GPUs are held by a pod whose GPUs are unknown; it may actually hold another free one.
 	Held State = "held"
 )
 
-// Load is how busy GPUs are. JSON keys are a contract.
+// Load is the load of GPUs. JSON keys are a contract.
 type Load struct {
 	// Utilization is the mean over the measured GPUs, in percent; nil if none was measured.
 	Utilization *float64 `json:"utilizationPercent"`
 	// MemoryUsedMiB is the sum over the measured GPUs; nil if none was measured.
 	MemoryUsedMiB *float64 `json:"memoryUsedMiB"`
-	// Measured is the number of GPUs that the utilization is the mean of.
+	// Measured is the number of measured GPUs.
 	Measured int `json:"measuredGPUs"`
 }
 
@@ -61,10 +61,10 @@ type GPU struct {
 	UUID    string `json:"uuid,omitempty"`
 	Pool    string `json:"pool"`
 	GPUType string `json:"gpuType,omitempty"`
-	// Profile is that of a MIG slice, such as 1g.10gb; Index and Health are those of its card then.
+	// Profile is the profile of a MIG slice, such as 1g.10gb; Index and Health are then those of its GPU.
 	Profile string `json:"profile,omitempty"`
 	State   State  `json:"state"`
-	// Health is one word for what is wrong with an unhealthy GPU.
+	// Health describes in one word what is wrong with an unhealthy GPU.
 	Health    string `json:"health,omitempty"`
 	MemoryMiB int64  `json:"memoryMiB,omitempty"`
 	// SharedMiB is what pods hold of a shared GPU's memory.
@@ -73,19 +73,19 @@ type GPU struct {
 	Load
 }
 
-// Holder is who holds a card: a job, or a pod that belongs to none.
+// Holder is the holder of a GPU: a job, or a pod that belongs to none.
 type Holder struct {
 	Namespace string `json:"namespace"`
 	Job       string `json:"job,omitempty"`
 	Pod       string `json:"pod"`
 }
 
-// Count is a number of GPUs and what is given out of them.
+// Count is a number of GPUs and how many of them are allocated.
 type Count struct {
 	GPUs int64 `json:"gpus"`
-	// Used is how many are held, whole or in part.
+	// Used is the number of held GPUs, whole or in part.
 	Used int64 `json:"usedGPUs"`
-	// Free is how many a new pod could get.
+	// Free is the number of GPUs that a new pod could get.
 	Free int64 `json:"freeGPUs"`
 }
 
@@ -98,10 +98,10 @@ type Node struct {
 	Name    string `json:"name"`
 	Pool    string `json:"pool"`
 	GPUType string `json:"gpuType,omitempty"`
-	// Schedulable nodes take new pods; the free GPUs of others are of no use.
+	// Schedulable nodes accept new pods; the free GPUs of others cannot be used.
 	Schedulable bool `json:"schedulable"`
 	Count
-	// Cells are the states of the node's cards, in the order of their index.
+	// Cells are the states of the node's GPUs, ordered by index.
 	Cells []State `json:"cells"`
 	// MIG counts the MIG slices of the node, by profile.
 	MIG []inventory.ProfileCount `json:"mig,omitempty"`
@@ -118,7 +118,7 @@ type Pool struct {
 	// MIG counts the MIG slices of its nodes, by profile.
 	MIG []inventory.ProfileCount `json:"mig,omitempty"`
 	Load
-	// CPU and Memory are those of its nodes with GPUs, and what pods ask of them; Use is how much of it they use, nil where it was not asked for.
+	// CPU and Memory are the capacity of its nodes with GPUs, and what pods request of it; Use is the measured usage, nil if it was not read.
 	CPU    inventory.Capacity `json:"cpu"`
 	Memory inventory.Capacity `json:"memory"`
 	Use    *MachineLoad       `json:"use,omitempty"`
@@ -132,9 +132,9 @@ type Job struct {
 	Name      string `json:"name"`
 	Kind      string `json:"kind,omitempty"`
 	Pool      string `json:"pool"`
-	// GPUs is how many whole GPUs or slots of shared ones its running pods hold.
+	// GPUs is the number of whole GPUs or slots of shared ones that its running pods hold.
 	GPUs int64 `json:"gpus"`
-	// MIG is how many MIG slices they hold, by profile.
+	// MIG is the number of MIG slices that they hold, by profile.
 	MIG   []inventory.AskedProfile `json:"mig,omitempty"`
 	Nodes []string                 `json:"nodes"`
 	Load
@@ -149,7 +149,7 @@ type Total struct {
 	Load
 }
 
-// Build computes the usage. Without nodes, which not everybody may list, there are jobs alone.
+// Build computes the usage. Without nodes, which not every user may list, it contains only jobs.
 func Build(cluster *snapshot.Snapshot, samples gpumetrics.Samples) Usage {
 	nodes, pods := cluster.Nodes, cluster.Pods
 	out := Usage{Jobs: buildJobs(pods, samples)}
@@ -204,7 +204,7 @@ func buildNode(judged *fit.Node, cards []GPU) Node {
 	return out
 }
 
-// capacityOf is how much a node has of a resource, and how much of it pods ask for.
+// capacityOf returns a node's capacity of a resource, and how much of it pods request.
 func capacityOf(node *fit.Node, name corev1.ResourceName) inventory.Capacity {
 	allocatable := node.Object.Status.Allocatable[name]
 	requested := allocatable.DeepCopy()
@@ -212,7 +212,7 @@ func capacityOf(node *fit.Node, name corev1.ResourceName) inventory.Capacity {
 	return inventory.Capacity{Allocatable: allocatable.DeepCopy(), Requested: requested}
 }
 
-// WithMachines fills in how much CPU and memory the nodes of pools use.
+// WithMachines fills in the CPU and memory usage of pools.
 func (u *Usage) WithMachines(machines Machines) {
 	for i := range u.Pools {
 		load := machines.Of(u.Pools[i].nodes)
@@ -220,8 +220,7 @@ func (u *Usage) WithMachines(machines Machines) {
 	}
 }
 
-// freeOf is how many cards a new pod could get: whole ones, or on a node that only shares its cards those which nobody
-// has a part of.
+// freeOf returns how many GPUs a new pod could get: whole ones, or, on a node that only shares its GPUs, those of which no part is held.
 func freeOf(node *fit.Node) int64 {
 	if whole := node.Object.Status.Allocatable[names.ResourceGPU]; whole.IsZero() {
 		return int64(node.FreeCards())
@@ -251,7 +250,7 @@ func buildPools(nodes []Node, cards []GPU) []Pool {
 	return out
 }
 
-// meanOf is the load of several cards.
+// meanOf returns the mean load of several GPUs.
 func meanOf(cards []GPU) Load {
 	var sum loadSum
 	for _, card := range cards {
@@ -260,7 +259,7 @@ func meanOf(cards []GPU) Load {
 	return sum.load()
 }
 
-// loadSum adds up the loads of cards, of which some are unknown.
+// loadSum adds up the loads of GPUs, some of which are unknown.
 type loadSum struct {
 	utilization, memory  float64
 	measured, withMemory int
@@ -325,11 +324,11 @@ func buildJobs(pods []corev1.Pod, samples gpumetrics.Samples) []Job {
 	return out
 }
 
-// devicesOf are the cards of a pod's annotation, each once.
+// devicesOf returns the GPUs of a pod's annotation, without duplicates.
 func devicesOf(pod *corev1.Pod) []gpu.Device {
 	assignment, err := gpu.ParseAssignment(pod.Annotations[names.AnnotationGPUDevices])
 	if err != nil {
-		return nil // its cards are not known
+		return nil // its GPUs are unknown
 	}
 	var out []gpu.Device
 	seen := map[string]bool{}

@@ -18,7 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/submit"
 )
 
-// judged adds the jobs that the API server does not let in, and brings all into the order in which they were asked about.
+// judged adds the jobs that the API server refuses, and restores the order of the requested jobs.
 func (a Answer) judged(jobs [][]client.Object, verdicts []submit.Verdict) Answer {
 	order := map[[3]string]int{}
 	for i, objects := range jobs {
@@ -40,14 +40,14 @@ func (a Answer) judged(jobs [][]client.Object, verdicts []submit.Verdict) Answer
 
 func keyOf(namespace, kind, name string) [3]string { return [3]string{namespace, kind, name} }
 
-// refusal explains why the API server does not let a job in, as gpuctl why would once the job is there.
+// refusal explains why the API server refuses a job, as gpuctl why would for the created job.
 func refusal(top client.Object, refused error) diagnosis.Report {
 	facts := diagnosis.Facts{}
 	facts.Job.Namespace, facts.Job.Name = top.GetNamespace(), top.GetLabels()[names.LabelJob]
 	facts.Job.Kind, facts.Job.Status = top.GetLabels()[names.LabelJobType], inventory.StatusPending
 	facts.Job.Trouble = inventory.Trouble{Reason: "FailedCreate", Message: plain(refused)}
 	report := diagnosis.Diagnose(facts)
-	report.Unread = nil // nothing was left out for want of rights
+	report.Unread = nil // nothing was left out for lack of rights
 	if isWithoutNamespace(refused) {
 		report.Findings = []diagnosis.Finding{withoutNamespace(report.Cause, top.GetNamespace())}
 	}
@@ -83,7 +83,7 @@ func overQuota(excess quota.Excess, namespace string) diagnosis.Finding {
 	return out.Worded()
 }
 
-// isWithoutNamespace reports whether an object was refused because its namespace is not there.
+// isWithoutNamespace reports whether an object was refused because its namespace does not exist.
 func isWithoutNamespace(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
@@ -93,10 +93,10 @@ func isWithoutNamespace(err error) bool {
 	return details != nil && details.Kind == "namespaces"
 }
 
-// ofAPod begins a refusal with the name of a pod that there will never be.
+// ofAPod matches the prefix of a refusal with the name of a pod that will never exist.
 var ofAPod = regexp.MustCompile(`^(?:pods|Pod) "[^"]*" is (?:forbidden|invalid): `)
 
-// plain is what the API server says, without what it was asked.
+// plain returns the API server's message without the name of the checked pod.
 func plain(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

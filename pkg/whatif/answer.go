@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// NewAnswer puts what was decided in terms of jobs, with what is known of the cluster.
+// NewAnswer converts an outcome to an answer about jobs, using the state of the cluster.
 func NewAnswer(cluster *snapshot.Snapshot, outcome *Outcome, policy string) Answer {
 	answer := Answer{Jobs: []Job{}, Evicted: outcome.Evicted, Policy: policy}
 	for _, pods := range byJob(outcome.Pods) {
@@ -26,7 +26,7 @@ func NewAnswer(cluster *snapshot.Snapshot, outcome *Outcome, policy string) Answ
 		}
 		facts.Records = recordsOf(outcome.Records, pods)
 		job.Report = diagnosis.Diagnose(facts)
-		if job.Starts { // it does not run, it would
+		if job.Starts { // the job does not run, it only would
 			job.Status, job.Cause = inventory.StatusPending, ""
 		}
 		answer.Jobs = append(answer.Jobs, job)
@@ -34,7 +34,7 @@ func NewAnswer(cluster *snapshot.Snapshot, outcome *Outcome, policy string) Answ
 	return answer
 }
 
-// byJob returns the pods of each job, in the order in which the jobs came.
+// byJob groups pods by job, in the order of the jobs.
 func byJob(pods []corev1.Pod) [][]corev1.Pod {
 	type key struct{ namespace, kind, name string }
 	var all [][]corev1.Pod

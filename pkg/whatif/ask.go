@@ -12,14 +12,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// program is who answers.
+// program is the program that runs the simulation.
 const program = "gpu-scheduler"
 
-// ErrNoSimulator tells that there is no gpu-scheduler here to ask.
+// ErrNoSimulator says that the program gpu-scheduler was not found.
 var ErrNoSimulator = phrase.Errorf("this needs the program %s beside the one you run, or in the PATH: "+
 	`"make build" builds both, and the image of the scheduler has it`, program)
 
-// Find returns the path of the program that answers: beside the running one, else in the PATH.
+// Find returns the path of the simulator: beside the running program, else in the PATH.
 func Find() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), program)); err == nil {
@@ -33,7 +33,7 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Ask has a program decide. It ends with ctx.
+// Ask runs a simulation with the program at path. It ends with ctx.
 func Ask(ctx context.Context, path string, question *Question) (*Outcome, error) {
 	input, err := json.Marshal(question)
 	if err != nil {

@@ -26,11 +26,10 @@ const (
 	policyKey       = "score-policy.yaml"
 )
 
-// Where returns what would become of jobs if they were created now, each the objects that gpuctl renders. The API server
-// is asked whether it would let them in, their pods included, as far as the caller may create such; those that it does
-// not are left out when places are looked for. The caller must be able to list nodes, and the pods of all namespaces: with
-// less, the simulation would put jobs where others are. Without the right to read the scheduler's policy, the one that is
-// shipped decides.
+// Where predicts the placement of jobs if they were created now; each job consists of the objects that gpuctl renders. The API server is asked
+// whether it would admit them and their pods, as far as the caller may create such objects; refused jobs are not placed. The caller must be able to
+// list nodes, and the pods of all namespaces: otherwise the simulation would place jobs on GPUs that others hold. Without the right to read the
+// scheduler's policy, the shipped policy is used.
 func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Client, jobs [][]client.Object, now time.Time) (Answer, error) {
 	simulator, err := Find()
 	if err != nil {
@@ -69,7 +68,7 @@ func Where(ctx context.Context, reader kubernetes.Interface, writer *submit.Clie
 	return NewAnswer(cluster, outcome, of).judged(jobs, verdicts), nil
 }
 
-// admitted asks for each job whether the API server would let it in, beside those before it that it would.
+// admitted asks for each job whether the API server would admit it, together with the admitted ones before it.
 func admitted(ctx context.Context, writer *submit.Client, jobs [][]client.Object) ([]submit.Verdict, error) {
 	verdicts := make([]submit.Verdict, len(jobs))
 	var before []client.Object
@@ -85,7 +84,7 @@ func admitted(ctx context.Context, writer *submit.Client, jobs [][]client.Object
 	return verdicts, nil
 }
 
-// workloadOf are the objects of the jobs that the API server would let in.
+// workloadOf returns the objects of the jobs that the API server would admit.
 func workloadOf(jobs [][]client.Object, verdicts []submit.Verdict) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	for i, objects := range jobs {
@@ -103,7 +102,7 @@ func workloadOf(jobs [][]client.Object, verdicts []submit.Verdict) ([]json.RawMe
 	return out, nil
 }
 
-// onThese are the pods whose node is there: one that was deleted leaves its pods for a while, and they hold nothing.
+// onThese returns the pods whose node exists: the pods of a deleted node remain for a while, but hold nothing.
 func onThese(nodes []corev1.Node, pods []corev1.Pod) []corev1.Pod {
 	there := map[string]bool{}
 	for i := range nodes {
@@ -112,7 +111,7 @@ func onThese(nodes []corev1.Node, pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !there[pod.Spec.NodeName] })
 }
 
-// missingRight says what a caller may not list.
+// missingRight returns an error that says what the caller may not list.
 func missingRight(what snapshot.Part) error {
 	resource := "pods"
 	advice := "who else holds GPUs cannot be seen; ask the administrators for the right to list pods of all namespaces, " +
@@ -123,7 +122,7 @@ func missingRight(what snapshot.Part) error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", phrase.Errorf("you may not list %s: %s", what, advice))
 }
 
-// policyOf returns the scoring policy of the cluster, or "" for the one that is shipped, and which it is.
+// policyOf returns the scoring policy of the cluster, or "" for the shipped one, and which of the two it is.
 func policyOf(ctx context.Context, reader kubernetes.Interface) (policy, of string, err error) {
 	got, err := reader.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, policyConfigMap, metav1.GetOptions{})
 	switch {

@@ -9,15 +9,16 @@ import (
 
 // rule is one line of a .gitignore.
 type rule struct {
-	// dir is the folder of the file with the line, "" for the root.
+	// dir is the folder of the file that contains the line, "" for the root.
 	dir string
 	// glob matches paths below dir.
 	glob string
-	// keep says that what matches is not left out, whatever lines before it say; folder that it counts for folders alone.
+	// keep says that matching paths are included despite earlier lines; folder that the line matches only folders.
 	keep, folder bool
 }
 
-// parseIgnore reads the lines of a .gitignore in a folder, which is "." or "" for the root. Lines that no path can match are dropped, as git drops them.
+// parseIgnore parses the lines of a .gitignore in a folder, which is "." or "" for the root. Lines that cannot match any path are dropped, as git
+// does.
 func parseIgnore(dir string, text []byte) []rule {
 	dir = strings.TrimPrefix(path.Clean("/"+dir), "/")
 	var out []rule
@@ -29,7 +30,7 @@ func parseIgnore(dir string, text []byte) []rule {
 	return out
 }
 
-// parseRule reads one line, by gitignore(5).
+// parseRule parses one line according to gitignore(5).
 func parseRule(dir, line string) (rule, bool) {
 	line = trimBlanks(strings.TrimSuffix(line, "\r"))
 	if line == "" || line[0] == '#' {
@@ -48,13 +49,13 @@ func parseRule(dir, line string) (rule, bool) {
 		line = "**/" + line
 	}
 	if inside, ok := strings.CutSuffix(line, "/**"); ok {
-		line = inside + "/**/*" // what is in the folder, and not the folder
+		line = inside + "/**/*" // the folder's content, but not the folder
 	}
 	r.glob = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, "{", `\{`, "}", `\}`).Replace(line)
 	return r, doublestar.ValidatePattern(r.glob)
 }
 
-// trimBlanks drops the blanks at the end of a line but for one that is quoted.
+// trimBlanks removes trailing blanks except for a quoted one.
 func trimBlanks(line string) string {
 	trimmed := strings.TrimRight(line, " ")
 	if len(trimmed) < len(line) && strings.HasSuffix(trimmed, `\`) {
@@ -63,7 +64,7 @@ func trimBlanks(line string) string {
 	return trimmed
 }
 
-// matches says whether the line speaks of a path, which is below the root.
+// matches reports whether the line applies to a path below the root.
 func (r rule) matches(file string, isDir bool) bool {
 	if r.folder && !isDir {
 		return false
@@ -78,7 +79,7 @@ func (r rule) matches(file string, isDir bool) bool {
 	return doublestar.MatchUnvalidated(r.glob, file)
 }
 
-// ignored says whether rules leave a path out: the last that matches it decides. The folders around it are not left out.
+// ignored reports whether rules exclude a path: the last matching rule decides. Its parent folders must not be excluded.
 func ignored(rules []rule, file string, isDir bool) bool {
 	for i := len(rules) - 1; i >= 0; i-- {
 		if rules[i].matches(file, isDir) {

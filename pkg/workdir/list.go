@@ -21,8 +21,7 @@ const (
 	dockerIgnore = ".dockerignore"
 )
 
-// List finds what of a folder is sent, of which the archive may have so many bytes. It reads nothing but folders and the
-// files that leave something out.
+// List determines which files of a folder are sent; limit is the maximum size of the archive in bytes. It reads only folders and ignore files.
 func List(folder Folder, limit int64) (*Listing, error) {
 	w := &walker{files: folder.Files, limit: limit, prefix: path.Join(folder.Steps...), added: map[string]bool{}}
 	links, ok := folder.Files.(fs.ReadLinkFS)
@@ -48,19 +47,19 @@ func List(folder Folder, limit int64) (*Listing, error) {
 	return &w.out, nil
 }
 
-// walker goes through a folder.
+// walker walks through a folder.
 type walker struct {
 	files fs.FS
 	links fs.ReadLinkFS
 	limit int64
-	// prefix is the path of the folder within its repository, to which the folders of rules belong.
+	// prefix is the path of the folder within its repository, to which the folders of rules are relative.
 	prefix string
-	// rules are those of the folders around, the nearest last.
+	// rules are those of the enclosing folders, the nearest last.
 	rules []rule
-	// docker is nil without a .dockerignore, and dockerKeeps are the lines of one that begin with a !.
+	// docker is nil without a .dockerignore; dockerKeeps are its lines that begin with a !.
 	docker      *patternmatcher.PatternMatcher
 	dockerKeeps []rule
-	// added are the folders that are in out.
+	// added are the folders already in out.
 	added map[string]bool
 	out   Listing
 }
@@ -81,7 +80,7 @@ func (w *walker) readDockerIgnore() error {
 	return nil
 }
 
-// small reads a file that leaves something out; nil if there is none, or no file has the name.
+// small reads an ignore file; nil if there is no regular file of the name.
 func (w *walker) small(name string) ([]byte, error) {
 	info, err := w.links.Lstat(name)
 	switch {
@@ -97,7 +96,7 @@ func (w *walker) small(name string) ([]byte, error) {
 	return text, nil
 }
 
-// folder goes through a folder and all below it.
+// folder walks through a folder and everything below it.
 func (w *walker) folder(dir string) error {
 	text, err := w.small(path.Join(dir, gitIgnore))
 	if err != nil {
@@ -121,7 +120,7 @@ func (w *walker) folder(dir string) error {
 	return nil
 }
 
-// entry decides about one file or folder.
+// entry handles one file or folder.
 func (w *walker) entry(at string, entry fs.DirEntry) error {
 	left := false
 	if w.docker != nil {
@@ -139,7 +138,7 @@ func (w *walker) entry(at string, entry fs.DirEntry) error {
 		return nil
 	case !utf8.ValidString(at):
 		return readError(at, phrase.Errorf("its name is no UTF-8 text"))
-	case left: // but something in it may be kept
+	case left: // but its content may be included
 		return w.folder(at)
 	case entry.IsDir():
 		if err := w.add(Entry{Path: at, Mode: fs.ModeDir}); err != nil {
@@ -177,7 +176,7 @@ func (w *walker) file(at string, entry fs.DirEntry) error {
 	return w.add(out)
 }
 
-// add adds an entry, after the folders around it that are left out but for it.
+// add adds an entry, after its parent folders that would be excluded otherwise.
 func (w *walker) add(entry Entry) error {
 	if around := path.Dir(entry.Path); around != "." && !w.added[around] {
 		if err := w.add(Entry{Path: around, Mode: fs.ModeDir}); err != nil {
@@ -192,7 +191,7 @@ func (w *walker) add(entry Entry) error {
 	return nil
 }
 
-// readError is an error without the operation and the path that those of file systems repeat.
+// readError removes the operation and the path that file system errors repeat.
 func readError(at string, err error) error {
 	var of *fs.PathError
 	if errors.As(err, &of) {

@@ -17,18 +17,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// longestPlain is the length of the names that every format has room for.
+// longestPlain is the maximum length of names in every tar format.
 const longestPlain = 100
 
-// attempts is how often a file is read that changes meanwhile.
+// attempts is how often a file that changes meanwhile is read.
 const attempts = 3
 
-// written is the time that all files have in the archive: when they were changed says nothing of what is in them.
+// written is the modification time of all files in the archive: the real times say nothing about the content.
 var written = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Archive is a tar archive that is compressed by gzip.
+// Archive is a gzip-compressed tar archive.
 type Archive struct {
-	// Digest is the SHA-256 of the archive before it was compressed, in hexadecimal.
+	// Digest is the hexadecimal SHA-256 of the uncompressed archive.
 	Digest string
 	Data   []byte
 }
@@ -36,7 +36,7 @@ type Archive struct {
 // errFull ends an archive that has become too large.
 var errFull = phrase.Errorf("the archive is too large")
 
-// bounded is a buffer that takes so many bytes.
+// bounded is a buffer with a maximum size.
 type bounded struct {
 	bytes.Buffer
 	left int64
@@ -49,7 +49,7 @@ func (b *bounded) Write(data []byte) (int, error) {
 	return b.Buffer.Write(data)
 }
 
-// Pack reads what is listed. The archive has at most limit bytes.
+// Pack packs the listed files. The archive has at most limit bytes.
 func Pack(files fs.FS, listing *Listing, limit int64) (*Archive, error) {
 	if listing.Size > ratio*limit {
 		return nil, listing.tooLarge(limit, false)
@@ -77,14 +77,14 @@ func Pack(files fs.FS, listing *Listing, limit int64) (*Archive, error) {
 	return &Archive{Digest: hex.EncodeToString(sum.Sum(nil)), Data: out.Bytes()}, nil
 }
 
-// inOrder has links last, so that who unpacks the archive writes nothing through one.
+// inOrder moves links to the end, so that unpacking never writes through one.
 func inOrder(entries []Entry) []Entry {
 	isLink := func(entry Entry) bool { return entry.Mode&fs.ModeSymlink != 0 }
 	links := slices.DeleteFunc(slices.Clone(entries), func(entry Entry) bool { return !isLink(entry) })
 	return append(slices.DeleteFunc(slices.Clone(entries), isLink), links...)
 }
 
-// packOne adds an entry. Of its permissions only those count that programs go by: whether a file can be run.
+// packOne adds an entry. Of its permissions only the executable bit is kept.
 func packOne(archive *tar.Writer, files fs.FS, entry Entry, most int64) error {
 	header := &tar.Header{Name: entry.Path, ModTime: written, Mode: 0o644, Typeflag: tar.TypeReg}
 	var content []byte
@@ -114,18 +114,18 @@ func packOne(archive *tar.Writer, files fs.FS, entry Entry, most int64) error {
 	return err
 }
 
-// formatOf is that of GNU for a name which the oldest format has no room or no letters for. Go would choose that of pax, of which
-// BusyBox reads no names: it would unpack a file by what is left of its name.
+// formatOf returns the GNU format for a name that the oldest format cannot store. Go would choose pax, whose names BusyBox does not read: it would
+// unpack the file under a truncated name.
 func formatOf(header *tar.Header) tar.Format {
 	for _, name := range []string{header.Name, header.Linkname} {
 		if len(name) > longestPlain || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
 			return tar.FormatGNU
 		}
 	}
-	return tar.FormatUnknown // which is the oldest that will do
+	return tar.FormatUnknown // the oldest format that suffices
 }
 
-// read reads a file as it was at one time.
+// read reads a consistent version of a file.
 func read(files fs.FS, at string, most int64) ([]byte, error) {
 	for range attempts {
 		content, same, err := readOnce(files, at, most)
@@ -144,7 +144,7 @@ func readOnce(files fs.FS, at string, most int64) (content []byte, same bool, er
 	if err != nil {
 		return nil, false, err
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close() //nolint:errcheck // opened for reading only
 	before, err := file.Stat()
 	if err != nil {
 		return nil, false, err

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// secrets are the names of what holds passwords, tokens and private keys, as lines of a .gitignore in lower case. Who may read the
-// ConfigMaps of a namespace would read them.
+// secrets are the names of files with passwords, tokens and private keys, as lower-case .gitignore lines. Anyone who may read the namespace's
+// ConfigMaps could read these files.
 var secrets = parseIgnore("", []byte(`
 .env
 .env.*
@@ -60,8 +60,8 @@ application_default_credentials.json
 .vault-token
 `))
 
-// secret says whether a path, which is below the root of the repository, has the name of what nobody means to send, and no line of a
-// .gitignore or .dockerignore names it with a ! to have it sent. A line such as !src/** names no file.
+// secret reports whether a path below the repository root has the name of a secret file, and no line of a .gitignore or .dockerignore includes it
+// by name with a !. A line such as !src/** names no file.
 func (w *walker) secret(file, at string, isDir bool) bool {
 	if !ignored(secrets, strings.ToLower(file), isDir) {
 		return false
@@ -79,10 +79,10 @@ func (w *walker) secret(file, at string, isDir bool) bool {
 	return true
 }
 
-// names says whether a line is of some names and not of all there are.
+// names reports whether a line matches specific names instead of everything.
 func (r rule) names() bool { return strings.Trim(path.Base(r.glob), "*") != "" }
 
-// dockerKeeps are the lines of a .dockerignore that have something sent all the same, of which each is a path from its folder.
+// dockerKeeps returns the lines of a .dockerignore that include files again, as paths relative to its folder.
 func dockerKeeps(patterns []string) []rule {
 	var out []rule
 	for _, pattern := range patterns {

@@ -9,10 +9,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// SizeError says that a folder is too large to be sent, and what in it is.
+// SizeError says that a folder is too large to be sent, and names its largest files.
 type SizeError struct {
-	// Limit is the most bytes that the archive may have, Size those of the files, and Packed says that these are few enough
-	// and their archive is not.
+	// Limit is the maximum size of the archive in bytes, and Size the size of the files. Packed says that the files are small enough, but their
+	// archive is not.
 	Limit, Size int64
 	Packed      bool
 	// Largest are the largest files.
@@ -21,7 +21,7 @@ type SizeError struct {
 
 func (e *SizeError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *SizeError) Says() phrase.Text {
 	says := phrase.Of("the folder holds %s, and at most %s may be sent, which compress to %s", Bytes(e.Size), Bytes(ratio*e.Limit), Bytes(e.Limit))
 	if e.Packed {
@@ -39,19 +39,19 @@ type CountError struct{ Fullest []string }
 
 func (e *CountError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *CountError) Says() phrase.Text {
 	return phrase.Of("the folder has more than %d files; most of them are in %s\nName what the job does not need in .gitignore",
 		mostFiles, strings.Join(e.Fullest, ", "))
 }
 
-// tooLarge is the error of a folder that is.
+// tooLarge returns the error of a folder that is too large.
 func (l *Listing) tooLarge(limit int64, packed bool) error {
 	largest := slices.SortedStableFunc(slices.Values(l.Entries), func(a, b Entry) int { return cmp.Compare(b.Size, a.Size) })
 	return &SizeError{Limit: limit, Size: l.Size, Packed: packed, Largest: largest[:min(len(largest), largestNamed)]}
 }
 
-// tooMany is the error of a folder with too many files.
+// tooMany returns the error of a folder with too many files.
 func (l *Listing) tooMany() error {
 	count := map[string]int{}
 	for _, entry := range l.Entries {
@@ -68,7 +68,7 @@ func (l *Listing) tooMany() error {
 	return &CountError{Fullest: folders[:min(len(folders), largestNamed)]}
 }
 
-// Bytes is a size for people.
+// Bytes formats a size for people.
 func Bytes(n int64) string {
 	const step = 1024
 	if n < step {

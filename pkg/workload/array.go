@@ -9,14 +9,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// tasks matches a range of tasks, with how many of them run at once.
+// tasks matches a range of tasks, with an optional number of concurrent tasks.
 var tasks = regexp.MustCompile(`^(\d{1,9})-(\d{1,9})(?:%(\d{1,9}))?$`)
 
-// maxTaskPods is the most pods that an array may leave behind: each run of a task that failed leaves one, until the job is
-// deleted. It is what a thousand tasks with the retries of the default come to.
+// maxTaskPods is the maximum number of pods that an array may leave behind: each failed run of a task leaves one until the job is deleted. It
+// corresponds to a thousand tasks with the default retries.
 const maxTaskPods = 4000
 
-// checkArray bounds the pods of an array, and the host name of its last, which is <name>-<tasks - 1>.
+// checkArray limits the number of pods of an array, and the length of its last host name, which is <name>-<tasks - 1>.
 func checkArray(d *decoder, j *Job) {
 	if j.Array == nil {
 		return
@@ -32,7 +32,7 @@ func checkArray(d *decoder, j *Job) {
 	}
 }
 
-// taskRange reads the tasks of an array: 0-99, or 0-99%10 for ten at once.
+// taskRange parses the tasks of an array: 0-99, or 0-99%10 for at most ten at a time.
 func taskRange(s string) (Array, error) {
 	found := tasks.FindStringSubmatch(s)
 	if found == nil {

@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// checkJob checks what concerns more than one field of a job. It runs also on jobs with wrong fields, so
-// that all problems appear at once, and must not conclude anything from a field that may be wrong.
+// checkJob validates relations between fields of a job. It also runs on jobs with invalid fields, so that all problems are reported at once, and must
+// not draw conclusions from a field that may be invalid.
 func checkJob(d *decoder, j *Job) {
 	checkGPU(d, &j.Resources)
 	checkSHM(d, j)
@@ -48,8 +48,8 @@ func isZero(d *decoder, path string) bool {
 	return d.values[path] != nil && d.values[path].Value == "0"
 }
 
-// maxGangName is the length of the longest name of a job on several nodes: its Service is called svc-<name>, and the
-// host name of the last of a thousand members is <name>-999.
+// maxGangName is the maximum length of the name of a job on several nodes: its Service is called svc-<name>, and the host name of the last of a
+// thousand members is <name>-999.
 const maxGangName = 59
 
 func checkGang(d *decoder, j *Job) {
@@ -82,7 +82,7 @@ func checkSHM(d *decoder, j *Job) {
 	}
 }
 
-// mountedAt is the mount path before defaults are filled in.
+// mountedAt returns the mount path before defaults are filled in.
 func (w *Workdir) mountedAt() string {
 	if w.MountPath != "" {
 		return w.MountPath
@@ -131,7 +131,7 @@ func checkService(d *decoder, j *Job) {
 	checkAutoscaling(d, j)
 }
 
-// checkAutoscaling checks the bounds of the replicas, and that there is something to measure.
+// checkAutoscaling validates the bounds of the replicas, and that there is a metric.
 func checkAutoscaling(d *decoder, j *Job) {
 	const at = "service.autoscaling"
 	a := j.Service.Autoscaling

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// checkQuota checks what concerns more than one field of a quota.
+// checkQuota validates relations between fields of a quota.
 func checkQuota(d *decoder, q *Quota) {
 	if d.has("metadata") && !d.means("default") && !d.means("namespace") && !d.means("spec") && !d.means(singleNamespace) {
 		d.errorf(d.keys["metadata"], "the quota names no namespace: write for example \"namespace: {alice: {gpu: 8}}\"")
@@ -30,7 +30,7 @@ func checkQuota(d *decoder, q *Quota) {
 	}
 }
 
-// checkBounded reports a namespace for which no amount is given.
+// checkBounded reports a namespace without any amount.
 func checkBounded(d *decoder, at *yaml.Node, path string) {
 	if !d.isSection(path) {
 		return
@@ -43,7 +43,7 @@ func checkBounded(d *decoder, at *yaml.Node, path string) {
 	d.errorf(at, "%s bounds nothing: write at least one of %s", path, alternatives(amountFields(&NamespaceQuota{}).names(KindQuota)))
 }
 
-// fillDerived sets the defaults that follow from other fields.
+// fillDerived sets the defaults that depend on other fields.
 func (q *Quota) fillDerived() {
 	for i := range q.Namespaces {
 		if n := &q.Namespaces[i]; n.SharedGPU == nil {
@@ -52,8 +52,8 @@ func (q *Quota) fillDerived() {
 	}
 }
 
-// AllowNoOther has a namespace whose GPUs are bounded have none of the MIG slices of these profiles that its quota does not name,
-// and returns which these are.
+// AllowNoOther sets the MIG profiles that the quota of a namespace does not name to zero if its GPUs are bounded, and returns which profiles
+// these are.
 func (n *NamespaceQuota) AllowNoOther(profiles []string) []string {
 	if n.GPU == nil {
 		return nil

@@ -10,17 +10,17 @@ import (
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
-// decoder walks the nodes of one document and collects what is wrong with them.
+// decoder walks the nodes of one document and collects their problems.
 type decoder struct {
 	source *source
 	kind   Kind
-	// keys holds where each field of the document was written, by path; checks across fields point there.
+	// keys holds the key node of each field, by path; checks across fields report there.
 	keys map[string]*yaml.Node
 	// values holds the value nodes of the same fields.
 	values map[string]*yaml.Node
-	// placed lists the fields of the document in its order.
+	// placed lists the fields in document order.
 	placed []placed
-	// meant has the paths of fields that an unknown key was taken for: they are not missing, they are misspelt.
+	// meant holds the paths of fields that an unknown key probably meant: they are misspelt, not missing.
 	meant map[string]bool
 }
 
@@ -38,16 +38,16 @@ func (d *decoder) warnf(at *yaml.Node, format string, args ...any) {
 	d.source.report(SeverityWarning, at.Line, at.Column, phrase.Of(format, args...))
 }
 
-// has says whether the document has the field, be it right or wrong.
+// has reports whether the document has the field, valid or not.
 func (d *decoder) has(path string) bool {
 	return d.keys[path] != nil
 }
 
-// means says whether the document has the field, or a key that was to be it.
+// means reports whether the document has the field, or a misspelt key for it.
 func (d *decoder) means(path string) bool { return d.has(path) || d.meant[path] }
 
-// valueAt returns the value of a field, or, where the document does not have it, the key of the nearest
-// section around it. It is nil only if the document has none of them.
+// valueAt returns the value of a field, or, if the document does not have it, the key of the nearest enclosing section. It is nil only if the
+// document has none of them.
 func (d *decoder) valueAt(path string) *yaml.Node {
 	if node := d.values[path]; node != nil && !isNull(node) {
 		return node
@@ -83,7 +83,7 @@ func (d *decoder) section(node *yaml.Node, path string, fs fields) {
 	}
 }
 
-// hint shows how a field is written, for messages that say that it is missing.
+// hint shows how a field is written, for messages about a missing field.
 func (f field) hint() phrase.Text {
 	if f.example == "" {
 		return nil
@@ -91,7 +91,7 @@ func (f field) hint() phrase.Text {
 	return phrase.Of(" (for example \"%s: %s\")", f.name, f.example)
 }
 
-// entry decodes one key of a section and what it holds.
+// entry decodes one key of a section and its value.
 func (d *decoder) entry(key, val *yaml.Node, path string, fs fields, seen map[string]*yaml.Node) {
 	f, known := fs.find(key.Value)
 	if !known && key.Kind == yaml.ScalarNode {
@@ -133,7 +133,7 @@ func (d *decoder) unknown(key *yaml.Node, path string, fs fields) {
 		d.errorf(key, "merge keys (<<) are not supported: write the fields out")
 	default:
 		hint, name := formerly(path, key.Value)
-		if len(hint) == 0 && len(d.source.diagnostics) < maxDiagnostics { // no more are shown, and looking for a hint is dear
+		if len(hint) == 0 && len(d.source.diagnostics) < maxDiagnostics { // later problems are not shown, and the search for a hint is expensive
 			if name = spelling.Nearest(key.Value, fs.names(d.kind)); name != "" {
 				hint = phrase.Of(" (did you mean %q?)", name)
 			}
@@ -148,7 +148,7 @@ func (d *decoder) unknown(key *yaml.Node, path string, fs fields) {
 	}
 }
 
-// elsewhere says in which other section of the document the key belongs, if there is exactly one.
+// elsewhere suggests the other section of the document in which the key belongs, if there is exactly one.
 func (d *decoder) elsewhere(key, path string) phrase.Text {
 	var found []string
 	var meant string
@@ -193,8 +193,7 @@ func (d *decoder) list(node *yaml.Node, path string, each func(i int, entry *yam
 	}
 }
 
-// isSection says whether an entry of a list, or what a name holds, is a mapping, so that its fields can be checked
-// further.
+// isSection reports whether an entry of a list, or the value of a field, is a mapping whose fields can be validated.
 func (d *decoder) isSection(path string) bool {
 	node := d.values[path]
 	if node == nil {
@@ -203,7 +202,7 @@ func (d *decoder) isSection(path string) bool {
 	return node != nil && node.Kind == yaml.MappingNode
 }
 
-// isEmpty says whether node is {} or [].
+// isEmpty reports whether node is {} or [].
 func isEmpty(node *yaml.Node) bool {
 	return node.Kind != yaml.ScalarNode && len(node.Content) == 0
 }
@@ -219,7 +218,7 @@ func pathOrDocument(path string) phrase.Text {
 	return phrase.Quote(path)
 }
 
-// nodeWord names what a node is, in the words of someone who writes YAML.
+// nodeWord names the kind of a node in words for YAML authors.
 func nodeWord(node *yaml.Node) phrase.Text {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -231,7 +230,7 @@ func nodeWord(node *yaml.Node) phrase.Text {
 	}
 }
 
-// clip shortens text for a message.
+// clip truncates text for a message.
 func clip(s string) string {
 	const most = 80
 	if runes := []rune(s); len(runes) > most {
@@ -240,7 +239,7 @@ func clip(s string) string {
 	return s
 }
 
-// alternatives are words of which one is to be chosen: "a, b or c".
+// alternatives lists words to choose from: "a, b or c".
 func alternatives[S ~string](words []S) phrase.Text {
 	var out phrase.Text
 	for i, word := range words {
@@ -255,5 +254,5 @@ func alternatives[S ~string](words []S) phrase.Text {
 	return out
 }
 
-// oneOf is alternatives for what programs and documents have, in English.
+// oneOf is [joinAlternatives] in English, for programs and documents.
 func oneOf[S ~string](words []S) string { return alternatives(words).String() }

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Severity says whether a problem stops the document from being used.
+// Severity says whether a problem makes the document unusable.
 type Severity string
 
 // Severities of diagnostics.
@@ -22,15 +22,15 @@ const (
 // Diagnostic is one problem of a file.
 type Diagnostic struct {
 	File string `json:"file"`
-	// Line counts from 1; 0 means the file as a whole.
+	// Line counts from 1; 0 means the whole file.
 	Line int `json:"line"`
-	// Column counts characters from 1; 0 means the line as a whole.
+	// Column counts characters from 1; 0 means the whole line.
 	Column   int      `json:"column"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
-	// Says is what the message is made of.
+	// Says is the message in every language.
 	Says phrase.Text `json:"-"`
-	// Source is the text of the line, without its end.
+	// Source is the text of the line without its line break.
 	Source string `json:"source,omitempty"`
 }
 
@@ -74,7 +74,7 @@ func (d Diagnostic) excerpt() (line, blanks string) {
 	return string(runes[start:end]), strings.Map(blank, string(runes[start:at]))
 }
 
-// printable replaces what would disturb a terminal, keeping the number of characters.
+// printable replaces characters that would disturb a terminal, one by one.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || unicode.IsPrint(r) {
@@ -84,7 +84,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// blank returns a space that is as wide on a terminal as r.
+// blank returns a space as wide on a terminal as r.
 func blank(r rune) rune {
 	const ideographicSpace = '\u3000'
 	switch {
@@ -98,10 +98,10 @@ func blank(r rune) rune {
 	}
 }
 
-// Diagnostics are the problems of a file, in the order of their positions.
+// Diagnostics are the problems of a file, ordered by position.
 type Diagnostics []Diagnostic
 
-// HasErrors says whether any of the problems is an error.
+// HasErrors reports whether any of the problems is an error.
 func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == SeverityError })
 }
@@ -115,10 +115,10 @@ func (ds Diagnostics) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxDiagnostics bounds what is reported of one file: nobody reads more, and a hostile file can hold a million.
+// maxDiagnostics bounds the reported problems of one file: people do not read more, and a hostile file can have a million.
 const maxDiagnostics = 50
 
-// sorted returns the diagnostics by position, cut to maxDiagnostics.
+// sorted returns the diagnostics ordered by position, truncated to maxDiagnostics.
 func (ds Diagnostics) sorted() Diagnostics {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
 		if a.Line != b.Line {

@@ -8,8 +8,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// environmentVariables is a value that accepts the three published forms: a list of name and value (or
-// value-from), a list of NAME: value, and a section of NAME: value.
+// environmentVariables is a value that accepts the three documented forms: a list of name and value (or value-from), a list of NAME: value, and a
+// section of NAME: value.
 func environmentVariables(to *[]corev1.EnvVar) value {
 	return value{describe: "list of name and value, or section", wrap: variablesSchema, decode: func(d *decoder, node *yaml.Node, path string) {
 		e := &envDecoder{decoder: d, to: to, seen: map[string]*yaml.Node{}}
@@ -21,7 +21,7 @@ func environmentVariables(to *[]corev1.EnvVar) value {
 	}}
 }
 
-// envDecoder collects variables; a name may appear once.
+// envDecoder collects variables. A name may appear only once.
 type envDecoder struct {
 	*decoder
 	to   *[]corev1.EnvVar

@@ -8,7 +8,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// envSourceFields are the sources that a variable's value can come from.
+// envSourceFields are the possible sources of a variable's value.
 func envSourceFields(v *corev1.EnvVar) fields {
 	from := &corev1.EnvVarSource{}
 	secret, config := &corev1.SecretKeySelector{}, &corev1.ConfigMapKeySelector{}
@@ -58,7 +58,7 @@ func envSource(v *corev1.EnvVar, from *corev1.EnvVarSource, fs fields, set func(
 	}}
 }
 
-// keyFields name a key of a Secret or ConfigMap.
+// keyFields select a key of a Secret or ConfigMap.
 func keyFields(name, key *string, optionalRef **bool) fields {
 	return fields{
 		{name: "name", required: true, value: scalar(name, "name", subdomain), example: "hugging-face",

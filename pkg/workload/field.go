@@ -9,37 +9,36 @@ import (
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
-// field describes one key of the YAML: how it is called, what it holds and what it means. The tables of
-// fields are the only description there is; see [Fields] for what documentation reads from them.
+// field describes one key of the YAML: its name, its value and its meaning. The tables of fields are the only description; see [Fields] for what
+// documentation reads from them.
 type field struct {
-	// name is the key in kebab-case; camelCase and snake_case are read as well.
+	// name is the key in kebab-case; camelCase and snake_case are accepted as well.
 	name string
-	// aliases are other names of the key, also in kebab-case.
+	// aliases are other accepted names of the key, also in kebab-case.
 	aliases []string
-	// value decodes what the key holds.
+	// value decodes the value of the key.
 	value value
-	// only lists the kinds that have the field; empty means all that have its section.
+	// only lists the kinds that have the field; empty means all kinds that have its section.
 	only []Kind
-	// free stands for every key that is no other field's, with a section below it. It is the last of its table.
+	// free matches every key that is no other field's name, with a section below it. It must be the last field of its table.
 	free bool
-	// required makes the absence of the field an error, unless the neighbour is there that is in its place.
+	// required makes the absence of the field an error, unless the field named by instead is present.
 	required bool
 	instead  string
-	// needs names fields without which this one does nothing, and excludes those that contradict it. A name is that of
-	// a neighbour, or, with sections of its own or a dot at its beginning, a path from the top of the document.
+	// needs lists fields without which this field has no effect, and excludes those that contradict it. A name is that of a field in the same
+	// section, or, if it contains or begins with a dot, a path from the top of the document.
 	needs, excludes []string
-	// def says in words what holds when the field is absent.
+	// def describes the default.
 	def string
-	// example is a value in YAML. For a section or a list of sections it is the least that is accepted, where that is
-	// more than its required fields.
+	// example is a value in YAML. For a section or a list of sections it is the minimum that is accepted, if that is more than its required fields.
 	example string
-	// typical marks fields that nearly every author writes, though they are not required.
+	// typical marks fields that nearly every author writes although they are not required.
 	typical bool
-	// doc says what the field does, in a sentence or two.
+	// doc describes the field in one or two sentences.
 	doc string
 }
 
-// value is the destination of a field: it decodes a node into a variable it was made for, as flag.Value does.
+// value is the destination of a field: it decodes a node into the variable it was created for, as flag.Value does.
 type value struct {
 	// describe names the accepted values, such as "whole number, 0 to 8".
 	describe string
@@ -47,11 +46,11 @@ type value struct {
 	fields fields
 	// list marks a list of sections.
 	list bool
-	// words are the only ones accepted, if there is such a choice.
+	// words are the only accepted values, if there is such a choice.
 	words []string
-	// schema is the JSON Schema of a value that holds no fields.
+	// schema is the JSON Schema of a value without fields.
 	schema schema
-	// wrap makes the JSON Schema of the value of that of its fields; nil leaves it as it is.
+	// wrap builds the JSON Schema of the value from that of its fields; nil keeps the latter.
 	wrap func(section schema) schema
 	// decode stores node, or reports why it cannot. The node is never an alias and never null.
 	decode func(d *decoder, node *yaml.Node, path string)
@@ -60,7 +59,7 @@ type value struct {
 // fields is the table of a section.
 type fields []field
 
-// find returns the field that key spells.
+// find returns the field that the key spells.
 func (fs fields) find(key string) (field, bool) {
 	for _, f := range fs {
 		if Spells(key, f.name) || slices.ContainsFunc(f.aliases, func(a string) bool { return Spells(key, a) }) {
@@ -70,7 +69,7 @@ func (fs fields) find(key string) (field, bool) {
 	return field{}, false
 }
 
-// freeField is a field for keys that authors choose; name shows that, such as "<name>".
+// freeField is a field whose key the author chooses; name indicates that, such as "<name>".
 func freeField(name, example string, v value, doc string) field {
 	return field{name: name, free: true, example: example, value: v, def: "none", doc: doc}
 }
@@ -86,7 +85,7 @@ func (fs fields) names(kind Kind) []string {
 	return out
 }
 
-// chosen returns the field of a key that its author may have chosen; not if the key looks like a misspelt one.
+// chosen returns the free field for a key, unless the key looks like a misspelt field name.
 func (fs fields) chosen(key string, val *yaml.Node, kind Kind) (field, bool) {
 	last := fs[len(fs)-1]
 	if !last.free || val.Kind != yaml.MappingNode || spelling.Nearest(key, fs.names(kind)) != "" {
@@ -104,19 +103,19 @@ func (f field) allows(kind Kind) bool {
 type Field struct {
 	// Path is the key with its sections, such as "resources.gpu-type" or "storage.workdirs[].path".
 	Path string
-	// Type names the accepted values.
+	// Type describes the accepted values.
 	Type string
-	// Default says what holds when the field is absent.
+	// Default describes the default.
 	Default string
 	// Example is a value in YAML; empty for sections.
 	Example  string
 	Doc      string
 	Required bool
-	// Section marks a field that only holds other fields, which follow it.
+	// Section marks a field that only contains other fields, which follow it.
 	Section bool
 }
 
-// Fields lists every field of a kind, each section before what it holds.
+// Fields lists every field of a kind, each section before its fields.
 func Fields(kind Kind) []Field {
 	var out []Field
 	walk(tableOf(kind), kind, "", func(path string, f field) {
@@ -128,7 +127,7 @@ func Fields(kind Kind) []Field {
 	return out
 }
 
-// tableOf returns the table of a kind, bound to a job or pool that nobody keeps.
+// tableOf returns the table of a kind, bound to a job or pool that is discarded.
 func tableOf(kind Kind) fields {
 	switch kind {
 	case KindPool:
@@ -142,7 +141,7 @@ func tableOf(kind Kind) fields {
 	}
 }
 
-// walk visits every field of a kind with its path, each section before what it holds.
+// walk visits every field of a kind with its path, each section before its fields.
 func walk(fs fields, kind Kind, prefix string, visit func(path string, f field)) {
 	for _, f := range fs {
 		if !f.allows(kind) {
@@ -157,7 +156,7 @@ func walk(fs fields, kind Kind, prefix string, visit func(path string, f field))
 	}
 }
 
-// section is a value that holds other fields.
+// section is a value that contains other fields.
 func section(fs fields) value {
 	return value{
 		describe: "section",
@@ -166,7 +165,7 @@ func section(fs fields) value {
 	}
 }
 
-// pointer is a section of a T that stays nil when the section is absent.
+// pointer is an optional section: the pointer stays nil if the section is absent.
 func pointer[T any](to **T, table func(*T) fields) value {
 	return value{
 		describe: "section",

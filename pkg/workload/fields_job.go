@@ -18,19 +18,18 @@ var serviceKinds = []Kind{KindInference, KindNotebook, KindCompute}
 
 // Bounds of whole numbers.
 const (
-	// maxGPUs is more than any node has, and far from where sums of GPUs overflow.
+	// maxGPUs is more than any node has, and too small for sums of GPUs to overflow.
 	maxGPUs     = 1024
 	maxReplicas = 1000
-	// maxNodeCount keeps the last host name of a gang, and the list of all, within bounds.
+	// maxNodeCount bounds the last host name of a gang, and the list of all host names.
 	maxNodeCount = 1000
 	maxRetries   = 1000
-	// MaxTasks is the most that an array may have. The pods of all of them stay until the job is deleted, and everybody
-	// who lists pods reads them.
+	// MaxTasks is the maximum for an array. The pods of all tasks stay until the job is deleted, and every client that lists pods reads them.
 	MaxTasks = 1000
 	maxPort  = 65535
 )
 
-// headFields begin every document. They are read before the table is chosen, see findKind.
+// headFields begin every document. They are read before the table is known, see findKind.
 func headFields(kind Kind) fields {
 	return fields{
 		{name: "kind", required: true, value: value{describe: "kind", decode: func(*decoder, *yaml.Node, string) {}},
@@ -40,7 +39,7 @@ func headFields(kind Kind) fields {
 	}
 }
 
-// versionValue is one version under two names, so that there is only one word to choose.
+// versionValue accepts one version under two names, so that only one word can be chosen.
 func versionValue() value {
 	var version string
 	v := choice(&version, Version, versionAlias)
@@ -48,8 +47,8 @@ func versionValue() value {
 	return v
 }
 
-// Bounds of idle timeouts: below, a coffee is a reason to lose one's notebook; above, more is read of the past for one job
-// than is worth it.
+// Bounds of idle timeouts. Below the minimum, a coffee break would cost a user the notebook; above the maximum, too much history would be read for
+// one job.
 const (
 	MinIdleTimeout = 10 * time.Minute
 	MaxIdleTimeout = 72 * time.Hour
@@ -71,8 +70,8 @@ func jobFields(j *Job) fields {
 	return append(fs, field{name: "storage", value: section(storageFields(&j.Storage)), doc: "What is mounted into the container."})
 }
 
-// nameLimits is the length of the longest job name by kind: the objects are called inference-<name>,
-// svc-<name> and so on, and none of these may have more than 63 characters.
+// nameLimits is the maximum length of a job name by kind: the objects are called inference-<name>, svc-<name> and so on, and none of these may have
+// more than 63 characters.
 var nameLimits = map[Kind]int{KindTraining: 63, KindInference: 53, KindNotebook: 54, KindCompute: 55}
 
 func identityFields(j *Job) fields {
@@ -136,7 +135,7 @@ func environmentFields(e *Environment) fields {
 	}
 }
 
-// envField is the table entry of the variables, whose value accepts more forms than a list of sections.
+// envField is the table entry of the variables. Its value accepts more forms than a list of sections.
 func envField(e *Environment) field {
 	v := environmentVariables(&e.Env)
 	v.fields, v.list = envFields(&corev1.EnvVar{}), true
@@ -222,13 +221,13 @@ func gpuShare(r *Resources) value {
 	})
 }
 
-// gpuTypes is one type, or a list of them, and remembers which of the two.
+// gpuTypes is one type or a list of types, and records which of the two was used.
 func gpuTypes(r *Resources) value {
 	v := oneOrList(&r.GPUTypes, names.MaxGPUTypes, "GPU type", labelValue)
 	types := v.decode
 	v.decode = func(d *decoder, node *yaml.Node, path string) {
 		r.GPUTypesListed = node.Kind == yaml.SequenceNode
-		if node.Kind == yaml.ScalarNode && node.Value == "" { // as the first gpuctl wrote it for jobs without GPUs
+		if node.Kind == yaml.ScalarNode && node.Value == "" { // the first gpuctl wrote this for jobs without GPUs
 			return
 		}
 		types(d, node, path)

@@ -9,8 +9,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// poolFields is the table of kind pool. It decodes into p. A pool may be written as metadata or pool with
-// nodes at the top, or as metadata with nodes and description in spec.
+// poolFields is the table of kind pool. It decodes into p. A pool may be written as metadata or pool with nodes at the top, or as metadata with nodes
+// and description in spec.
 func poolFields(p *Pool) fields {
 	return append(headFields(KindPool),
 		field{name: "metadata", aliases: []string{"pool"}, required: true, value: section(poolIdentityFields(p)),
@@ -27,12 +27,12 @@ func poolFields(p *Pool) fields {
 	)
 }
 
-// Bounds of constraints: those of the GPUPool.
+// Bounds of constraints, equal to those of the GPUPool.
 const (
 	maxListed  = 32
 	maxPlaces  = 64
 	maxHealthy = 100_000
-	// maxNamespaces is how many namespaces a pool may name.
+	// maxNamespaces is the maximum number of namespaces in a pool's access list.
 	maxNamespaces = 256
 )
 
@@ -112,7 +112,7 @@ func poolIdentityFields(p *Pool) fields {
 	}
 }
 
-// poolName accepts the names of pools that have nodes of their own.
+// poolName accepts the names of pools with their own nodes.
 func poolName(s string) (string, error) {
 	if s == names.DefaultPool {
 		return "", phrase.Errorf("is the pool of all nodes that are in no other: take nodes out of theirs instead")
@@ -120,7 +120,7 @@ func poolName(s string) (string, error) {
 	return labelValue(s)
 }
 
-// describedIn is the description of a pool or quota; excludes is where else it may stand.
+// describedIn is the description field of a pool or quota; excludes lists alternative places for it.
 func describedIn(to *string, example string, excludes ...string) field {
 	return field{name: "description", excludes: excludes, value: scalar(to, "text", anyText), def: "none",
 		example: `"` + example + `"`, doc: "A sentence for your colleagues; any language."}
@@ -144,7 +144,7 @@ func poolNodeFields(n *PoolNode) fields {
 	}
 }
 
-// typeOrNone accepts a type, and the empty text by which pools of the first gpuctl say that a node has no GPUs.
+// typeOrNone accepts a type, or the empty text by which pools of the first gpuctl mark a node without GPUs.
 func typeOrNone(s string) (string, error) {
 	if s == "" {
 		return "", nil
@@ -152,7 +152,7 @@ func typeOrNone(s string) (string, error) {
 	return labelValue(s)
 }
 
-// checkPool checks what concerns more than one field of a pool.
+// checkPool validates relations between fields of a pool.
 func checkPool(d *decoder, p *Pool) {
 	if least, zones := p.Constraints.MinZones, p.Constraints.Zones; least != nil && len(zones) > 0 && int(*least) > len(zones) {
 		d.errorf(d.keys["constraints.min-zones"], "constraints.min-zones is %d, and there are %d zones", *least, len(zones))

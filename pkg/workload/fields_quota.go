@@ -7,15 +7,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Bounds of whole numbers in quotas: more than any cluster has.
+// Maximum numbers in quotas: more than any cluster has.
 const (
 	maxQuotaGPUs = 1_000_000
 	maxQuotaPods = 1_000_000
 )
 
-// quotaFields is the table of kind quota. It decodes into q, and what concerns the one namespace that metadata names
-// into single. A quota may be written as metadata or quota with its namespaces at the top, as metadata with the
-// namespaces in spec, or, for one namespace, as metadata with that namespace and spec with its amounts.
+// quotaFields is the table of kind quota. It decodes into q, and the fields of the single namespace that metadata names into single. A quota may be
+// written as metadata or quota with its namespaces at the top, as metadata with the namespaces in spec, or, for one namespace, as metadata with that
+// namespace and spec with its amounts.
 func quotaFields(q *Quota, single *NamespaceQuota) fields {
 	fs := append(headFields(KindQuota),
 		field{name: "metadata", aliases: []string{"quota"}, required: true, value: section(quotaIdentityFields(q, single)),
@@ -31,8 +31,7 @@ func quotaFields(q *Quota, single *NamespaceQuota) fields {
 		doc: "May hold default and namespace, instead of the top of the document, or the amounts of the one namespace in metadata."})
 }
 
-// singleNamespace is the field that names the only namespace of a quota, and severalNamespaces are those that it
-// excludes.
+// singleNamespace is the field that names the only namespace of a quota, and severalNamespaces are the fields that it excludes.
 const singleNamespace = "metadata.namespace"
 
 var severalNamespaces = []string{".default", ".namespace", "spec.default", "spec.namespace"}
@@ -48,7 +47,7 @@ func quotaIdentityFields(q *Quota, single *NamespaceQuota) fields {
 	}
 }
 
-// namespacesFields name the namespaces; elsewhere begins the path of where else they may stand, if it is said here.
+// namespacesFields are the fields for namespaces; elsewhere is the path prefix of their alternative place, if this is the primary one.
 func namespacesFields(q *Quota, elsewhere string) fields {
 	not := func(name string) []string {
 		if elsewhere == "" {
@@ -74,7 +73,7 @@ func namespacesFields(q *Quota, elsewhere string) fields {
 	}
 }
 
-// defaultNamespace is the section of the namespace called default, which every cluster has.
+// defaultNamespace is the section of the namespace default, which every cluster has.
 func defaultNamespace(to *[]NamespaceQuota) value {
 	n := NamespaceQuota{Namespace: corev1.NamespaceDefault}
 	v := section(amountFields(&n))

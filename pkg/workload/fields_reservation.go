@@ -8,7 +8,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Bounds of reservations: those of the GPUReservation.
+// Bounds of reservations, equal to those of the GPUReservation.
 const (
 	maxReservedNodes = 256
 	maxReservedFor   = 64
@@ -43,7 +43,7 @@ func reservationFields(r *Reservation) fields {
 	)
 }
 
-// someOf is [oneOrList] for lists that say nothing by being left out but what instead says.
+// someOf is [oneOrList] for lists that must not be empty; instead says what to write in place of an empty list.
 func someOf(to *[]string, most int, describe string, parse func(string) (string, error), instead phrase.Text) value {
 	v := oneOrList(to, most, describe, parse)
 	decode := v.decode
@@ -67,7 +67,7 @@ func reasonText(s string) (string, error) {
 	return anyText(s)
 }
 
-// checkReservation checks what concerns more than one field of a reservation.
+// checkReservation validates relations between fields of a reservation.
 func checkReservation(d *decoder, r *Reservation) {
 	if !d.means("pool") && !d.means("nodes") {
 		d.errorf(d.valueAt("metadata"), "the reservation keeps no node: write nodes, such as \"nodes: [train-03]\", or pool for all nodes of one")

@@ -15,7 +15,7 @@ func serviceFields(s *Service, kind Kind) fields {
 		replicas = "1"
 	}
 	var needsPort []string
-	if kind == KindCompute { // the others have a default
+	if kind == KindCompute { // the other kinds have a default port
 		needsPort = []string{"port"}
 	}
 	return fields{

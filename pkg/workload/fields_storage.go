@@ -37,7 +37,7 @@ var hostPathTypes = []corev1.HostPathType{
 	corev1.HostPathDirectory, corev1.HostPathFile, corev1.HostPathDirectoryOrCreate, corev1.HostPathFileOrCreate,
 }
 
-// volume is a value that appends a workdir whose name is the key it stands under.
+// volume is a value that appends a workdir named by its key.
 func volume(to *[]Volume) value {
 	return value{describe: "section", fields: workdirFields(&Workdir{}), decode: func(d *decoder, node *yaml.Node, path string) {
 		var v Volume

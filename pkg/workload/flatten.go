@@ -7,12 +7,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/safeyaml"
 )
 
-// Unfolded is what a document may unfold to. A real document has some hundred values and a depth of ten; a few hundred
-// bytes of anchors and aliases can unfold to billions ("YAML bomb"). Unfolded it may be as large as one that is written
-// out.
+// Unfolded limits what a document may unfold to. A real document has some hundred values and a depth of ten; a few hundred bytes of anchors and
+// aliases can unfold to billions ("YAML bomb"). An unfolded document may be as large as one without aliases.
 var Unfolded = safeyaml.Limits{Bytes: MaxDocumentSize, Values: 20_000, Depth: 40}
 
-// flatten replaces the aliases below root by what they stand for. It returns false after it reported why not.
+// flatten replaces the aliases below root by their anchors' values. It returns false after reporting why it cannot.
 func flatten(src *source, root *yaml.Node) bool {
 	limits := Unfolded
 	limits.NoAliases = src.noAliases
@@ -27,7 +26,7 @@ func flatten(src *source, root *yaml.Node) bool {
 	return true
 }
 
-// tooMuch says what package safeyaml found, which says it in English alone.
+// tooMuch translates a problem of package safeyaml, which reports in English only.
 func tooMuch(problem *safeyaml.Problem, limits safeyaml.Limits) phrase.Text {
 	switch problem.Broken {
 	case safeyaml.TooManyValues:
@@ -42,7 +41,7 @@ func tooMuch(problem *safeyaml.Problem, limits safeyaml.Limits) phrase.Text {
 	return phrase.Quote(problem.Message)
 }
 
-// findTagged returns the first node that has a tag. It is called on what is known to be small.
+// findTagged returns the first node with a tag. The tree must be known to be small.
 func findTagged(node *yaml.Node) *yaml.Node {
 	if node.Style&yaml.TaggedStyle != 0 {
 		return node

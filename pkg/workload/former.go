@@ -2,14 +2,14 @@ package workload
 
 import "g8s.host/gpu-scheduler/pkg/phrase"
 
-// former is what to write instead of a key of the first gpuctl.
+// former is the replacement for a key of the first gpuctl.
 type former struct {
 	says phrase.Text
-	// name is the field that the key was, in the same section; "" for none.
+	// name is the field that replaces the key in the same section; "" for none.
 	name string
 }
 
-// formerKeys are keys that documents of the first gpuctl have and ours do not, by their path, and what to write instead.
+// formerKeys maps keys of the first gpuctl's documents, by path, to their replacement.
 var formerKeys = map[string]former{
 	"resources.accelerator-count":    {phrase.Of("it is called \"gpu\""), "gpu"},
 	"resources.accelerator":          {phrase.Of("it is called \"gpu-type\""), "gpu-type"},
@@ -27,7 +27,7 @@ var formerKeys = map[string]former{
 	"metadata.labels":                {phrase.Of("labels of nodes are set with gpuctl label"), ""},
 }
 
-// formerly says what to write instead of a key of the first gpuctl, and which field it was; nothing for other keys.
+// formerly returns the replacement hint for a key of the first gpuctl, and the field that replaces it; empty for other keys.
 func formerly(path, key string) (hint phrase.Text, name string) {
 	for full, instead := range formerKeys {
 		if section, name := splitPath(full); section == path && Spells(key, name) {

@@ -8,9 +8,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
-// Lookup finds a field by a path that begins with its kind, such as training.resources.gpu-share, in any spelling and
-// without the brackets of lists. It returns the field, and the fields directly below it; the path of a kind alone gives
-// an empty field and those at the top. The error says what was meant, if something is close.
+// Lookup finds a field by a path that begins with its kind, such as training.resources.gpu-share, in any spelling and without the brackets of lists.
+// It returns the field, and the fields directly below it; for a kind alone, an empty field and the top-level fields. The error suggests a similar
+// name if there is one.
 func Lookup(path string) (kind Kind, found Field, below []Field, err error) {
 	word, rest, _ := strings.Cut(path, ".")
 	kind, ok := kindOf(word)
@@ -57,7 +57,7 @@ func KindsWith(path string) []Kind {
 	return out
 }
 
-// Choices are the words that a field takes, in the kinds that have it; none for a field that takes more than some words.
+// Choices returns the words that a field accepts, in the kinds that have it; none for a field that accepts other values.
 func Choices(kinds []Kind, path string) []string {
 	var out []string
 	for _, kind := range kinds {

@@ -16,12 +16,12 @@ type MIGSlices struct {
 	Count   int64
 }
 
-// maxMIGSlices is more than any node has: eight cards of seven slices.
+// maxMIGSlices is more than any node has: eight GPUs of seven slices.
 const maxMIGSlices = 64
 
 var migPattern = regexp.MustCompile(`^[1-9][0-9]?g\.[1-9][0-9]{0,3}gb(\.[a-z]{1,8}){0,3}$`)
 
-// migProfile accepts the name of a profile as device plugins write it in the name of the resource.
+// migProfile accepts a profile name as device plugins write it in resource names.
 func migProfile(s string) (string, error) {
 	if migPattern.MatchString(s) {
 		return s, nil
@@ -33,8 +33,7 @@ func migProfile(s string) (string, error) {
 	return "", phrase.Errorf("is not a MIG profile: write its name, such as 3g.20gb%s", hint)
 }
 
-// migSlices is a value that accepts a profile, a section of PROFILE: count, a section of profile and count, and a list of
-// profiles and such sections.
+// migSlices is a value that accepts a profile, a section of PROFILE: count, a section of profile and count, and a list of profiles and such sections.
 func migSlices(to *[]MIGSlices, least, most int64) value {
 	v := namedSections(to, named[MIGSlices]{
 		noun: "MIG profile", describe: "MIG profile, section of MIG profiles, or list", empty: true,
@@ -57,7 +56,7 @@ func migFields(m *MIGSlices, least, most int64) fields {
 	}
 }
 
-// migList is a value in the form of a list, or of a section of sections by name.
+// migList converts a value to the form of a list, or of a section of sections by name.
 func migList(node *yaml.Node) *yaml.Node {
 	switch {
 	case node.Kind == yaml.ScalarNode, node.Kind == yaml.MappingNode && hasKey(node, "profile"):
@@ -77,7 +76,7 @@ func migList(node *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// migSchema is the schema of slices; section is that of one with profile and count.
+// migSchema is the schema of slices; section is the schema of a section with profile and count.
 func migSchema(section schema) schema {
 	profile := scalarSchema("MIG profile")
 	counts := schema{"type": "object", "additionalProperties": wholeSchema(0, maxQuotaGPUs)}

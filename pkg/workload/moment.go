@@ -9,19 +9,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// now is the word for when something is made.
+// now is the word for the time of creation.
 const now = "now"
 
-// momentLayouts are the ways to write a time with the offset of its zone, or the Z of UTC.
+// momentLayouts are the layouts of a time with a zone offset, or the Z of UTC.
 var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02 15:04 Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z07:00"}
 
-// localLayouts are those of a time that the name of a zone follows.
+// localLayouts are the layouts of a time that is followed by the name of a zone.
 var localLayouts = []string{"2006-01-02 15:04", "2006-01-02 15:04:05"}
 
-// withoutZone is a day, or a time that lacks nothing but its zone.
+// withoutZone matches a day, or a time without a zone.
 var withoutZone = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$`)
 
-// moment accepts a time with its zone. A file is read on machines in several zones, so a time without one means nothing certain.
+// moment parses a time with its zone. A file is read on machines in several zones, so a time without a zone is ambiguous.
 func moment(s string) (time.Time, error) {
 	for _, layout := range momentLayouts {
 		if at, err := time.Parse(layout, s); err == nil {
@@ -38,7 +38,7 @@ func moment(s string) (time.Time, error) {
 	return momentIn(s[:cut], s[cut+1:])
 }
 
-// momentIn reads a time of a zone by its name.
+// momentIn parses a time in a zone given by name.
 func momentIn(local, name string) (time.Time, error) {
 	for _, layout := range localLayouts {
 		if _, err := time.Parse(layout, local); err != nil {
@@ -57,9 +57,9 @@ func momentIn(local, name string) (time.Time, error) {
 	return time.Time{}, notAMoment()
 }
 
-// isTwice reports whether the clocks of a zone show a time twice, as when summer ends.
+// isTwice reports whether the clocks of a zone show a time twice, as at the end of daylight saving time.
 func isTwice(at time.Time, layout string) bool {
-	for _, change := range []time.Duration{30 * time.Minute, time.Hour} { // the ones that there are
+	for _, change := range []time.Duration{30 * time.Minute, time.Hour} { // all changes that exist
 		if local := at.Format(layout); at.Add(change).Format(layout) == local || at.Add(-change).Format(layout) == local {
 			return true
 		}
@@ -67,7 +67,7 @@ func isTwice(at time.Time, layout string) bool {
 	return false
 }
 
-// zoneOf finds a zone by its name. An abbreviation is none: CST is in America, in Asia and in Australia.
+// zoneOf finds a zone by name. Abbreviations are refused: CST exists in America, Asia and Australia.
 func zoneOf(name string) (*time.Location, error) {
 	if name == "UTC" || name == "GMT" {
 		return time.UTC, nil
@@ -84,7 +84,7 @@ func notAMoment() error {
 	return phrase.Errorf("is not a time: write for example 2026-12-01 14:00 +01:00, 2026-12-01 14:00 Europe/Berlin or 2026-12-01T14:00:00Z")
 }
 
-// momentOrNow is [moment], and nil for now.
+// momentOrNow is [parseMoment], and nil for now.
 func momentOrNow(s string) (*time.Time, error) {
 	if s == now {
 		return nil, nil

@@ -4,17 +4,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// named says how a list of things with names is written.
+// named describes the notation of a list of named things.
 type named[T any] struct {
-	// noun is one of the things, such as node, and describe all forms of the list.
+	// noun is the singular, such as node, and describe covers all forms of the list.
 	noun, describe string
-	// table is the table of one, whose first field is its name.
+	// table returns the table of one thing. Its first field is the name.
 	table func(*T) fields
-	// name returns the name of one; "" where it could not be read.
+	// name returns the name of a thing; "" if it could not be decoded.
 	name func(*T) string
-	// empty says whether one may consist of its name alone.
+	// empty says whether a thing may consist of its name alone.
 	empty bool
-	// check checks what concerns all fields of one, if there is anything to check.
+	// check validates relations between the fields of one thing; may be nil.
 	check func(d *decoder, at *yaml.Node, path string)
 }
 
@@ -36,7 +36,7 @@ func namedSections[T any](to *[]T, n named[T]) value {
 	}
 }
 
-// namedDecoder collects things; a name may appear once.
+// namedDecoder collects named things. A name may appear only once.
 type namedDecoder[T any] struct {
 	*decoder
 	named[T]

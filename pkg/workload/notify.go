@@ -8,18 +8,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Notify says whom to tell of a job.
+// Notify is the notification configuration of a job.
 type Notify struct {
-	// Channel is the name under which administrators keep the address.
+	// Channel is the name under which administrators store the address.
 	Channel string
-	// On is of what, by [names.NotifyWords]; never empty after parsing.
+	// On lists the events to report, from [names.NotifyWords]; never empty after parsing.
 	On []string
 }
 
-// OnText is On in one word.
+// OnText returns On as one word.
 func (n *Notify) OnText() string { return strings.Join(n.On, ",") }
 
-// notifyDefault is of what a channel is told that the document does not choose: how the job ended, whichever way.
+// notifyDefault are the default events: the job ended, in whichever way.
 var notifyDefault = []string{names.NotifySucceeded, names.NotifyFailed, names.NotifyCancelled}
 
 func notifyFields(n *Notify) fields {

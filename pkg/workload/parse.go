@@ -11,35 +11,33 @@ import (
 
 // Limits of files.
 const (
-	// MaxFileSize is the size in bytes of the largest file that is read.
+	// MaxFileSize is the maximum size of a file in bytes.
 	MaxFileSize = 1 << 20
-	// MaxDocumentSize is the size in bytes of the largest document. Its text is kept in an annotation, its
-	// description in another, and Kubernetes allows 256 KiB for all annotations of an object.
+	// MaxDocumentSize is the maximum size of a document in bytes. Its text is stored in an annotation, its description in another, and Kubernetes
+	// allows 256 KiB for all annotations of an object.
 	MaxDocumentSize = 120 << 10
-	// MaxDocuments is the number of documents that a file may hold.
+	// MaxDocuments is the maximum number of documents in a file.
 	MaxDocuments = 1000
 )
 
 // Version is the only version of the YAML; a document may leave it out.
 const Version = "v0.1"
 
-// versionAlias is what many published examples call [Version].
+// versionAlias is the name of [Version] in many published examples.
 const versionAlias = "v1"
 
-// Parse reads the documents of a file; name is what diagnostics call it. The documents returned are those
-// without errors. Callers that create anything must check [Diagnostics.HasErrors] first, so that a file
-// takes effect as a whole or not at all.
+// Parse reads the documents of a file; name is its name in diagnostics. It returns the documents without errors. Callers that create anything must
+// check [Diagnostics.HasErrors] first, so that a file takes effect as a whole or not at all.
 func Parse(name string, data []byte) ([]Document, Diagnostics) {
 	return parse(&source{file: name}, data)
 }
 
-// ParseWithoutAliases is [Parse] for text that came over the network: an alias is an error there, as few write any by
-// hand and those who attack do.
+// ParseWithoutAliases is [Parse] for text from the network, in which an alias is an error: few people write aliases by hand, but attackers do.
 func ParseWithoutAliases(name string, data []byte) ([]Document, Diagnostics) {
 	return parse(&source{file: name, noAliases: true}, data)
 }
 
-// ParseFilled is [Parse] for a document whose preset is filled in: nothing else can have what its fields need.
+// ParseFilled is [Parse] for a document whose preset is filled in: no other source can provide the fields that its fields need.
 func ParseFilled(data []byte) ([]Document, Diagnostics) {
 	return parse(&source{filled: true}, data)
 }
@@ -74,12 +72,12 @@ func parse(src *source, data []byte) ([]Document, Diagnostics) {
 	return docs, src.diagnostics.sorted()
 }
 
-// refuse returns the error of a file as a whole, at its beginning.
+// refuse returns an error about the whole file, at its beginning.
 func refuse(name string, says phrase.Text) Diagnostics {
 	return Diagnostics{{File: name, Line: 1, Column: 1, Severity: SeverityError, Message: says.String(), Says: says}}
 }
 
-// parseDocument reads one document. It returns false after it reported at least one error.
+// parseDocument parses one document. It returns false after reporting at least one error.
 func parseDocument(src *source, c chunk) (Document, bool) {
 	src.first = c.first
 	before := len(src.diagnostics)
@@ -106,7 +104,7 @@ func parseDocument(src *source, c chunk) (Document, bool) {
 	return doc, true
 }
 
-// decodeDocument finds the kind and decodes the document by its table.
+// decodeDocument determines the kind and decodes the document by its table.
 func decodeDocument(src *source, root *yaml.Node) (Document, bool) {
 	return newDecoder(src, "").document(root)
 }
@@ -157,7 +155,7 @@ func (d *decoder) document(root *yaml.Node) (Document, bool) {
 	return Document{Kind: kind, Name: job.Name, Namespace: job.Namespace, Job: job}, true
 }
 
-// findKind reads the kind, which decides on the table for all the rest.
+// findKind reads the kind, which selects the table.
 func (d *decoder) findKind(root *yaml.Node) (Kind, bool) {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if root.Content[i].Value == "kind" {
@@ -213,8 +211,7 @@ func hasKey(mapping *yaml.Node, key string) bool {
 	return false
 }
 
-// reportDuplicates reports documents of a file that have the same name. Jobs share one space of names
-// whatever their kind, because their Services do.
+// reportDuplicates reports documents with the same name in a file. Jobs of all kinds share one namespace of names, because their Services do.
 func reportDuplicates(src *source, docs []Document) {
 	type identity struct{ space, namespace, name string }
 	first := map[identity]int{}

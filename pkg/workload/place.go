@@ -1,7 +1,7 @@
 package workload
 
-// PlaceOf is where the text of a document has the key of a field: its line, counted from the one on which the content of the
-// document begins, which is [Document.Line], and its column, from 1. ok is false where it has not.
+// PlaceOf returns the position of a field's key in the text of a document: its line, relative to the first line of the document's content,
+// which is [Document.Line], and its column from 1. ok is false if the document does not have the field.
 func PlaceOf(text, path string) (line, column int, ok bool) {
 	src := &source{}
 	root := parseYAML(src, splitLines(text))

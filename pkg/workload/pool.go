@@ -13,25 +13,23 @@ type Pool struct {
 	Name        string
 	Description string
 	Nodes       []PoolNode
-	// Constraints are what its nodes must be like, and what it must have.
+	// Constraints are the requirements for its nodes, and for the pool to be available.
 	Constraints names.PoolConstraints
 	// Access says who may use it.
 	Access names.PoolAccess
-	// IdleTimeout is what its jobs get that do not say otherwise; nil is for ever.
+	// IdleTimeout is the default for its jobs; nil is for ever.
 	IdleTimeout *time.Duration
-	// MinRuntime is what its jobs get that do not say otherwise; nil is none. MaxMinRuntime is the longest that one gets; nil is
-	// MinRuntime.
+	// MinRuntime is the default for its jobs; nil is none. MaxMinRuntime is the maximum for a job; nil is MinRuntime.
 	MinRuntime, MaxMinRuntime *time.Duration
-	// CheckpointGrace is what its jobs get that do not say otherwise; nil is none. MaxCheckpointGrace is the longest that one
-	// gets; nil is what is usual.
+	// CheckpointGrace is the default for its jobs; nil is none. MaxCheckpointGrace is the maximum for a job; nil is the usual maximum.
 	CheckpointGrace, MaxCheckpointGrace *time.Duration
-	// GPUShare is the memory that its jobs get of each GPU that do not say it; nil is whole GPUs.
+	// GPUShare is the default memory per GPU for its jobs; nil is whole GPUs.
 	GPUShare *resource.Quantity
 }
 
 // PoolNode is a node of a pool.
 type PoolNode struct {
 	Name string
-	// GPUType is the model to label the node with; empty leaves the node's label as it is.
+	// GPUType is the GPU model for the node's label; empty does not change the label.
 	GPUType string
 }

@@ -9,11 +9,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// quantityText is what of Kubernetes' quantities makes sense here. Exponents are left out: nobody writes
-// them, and a large one costs the parser unbounded time.
+// quantityText matches the supported subset of Kubernetes' quantities. Exponents are excluded: people do not write them, and a large one costs the
+// parser unbounded time.
 var quantityText = regexp.MustCompile(`^\d{1,15}(\.\d{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$`)
 
-// Bounds of what a pod may ask: less is a forgotten unit, more is a typing error.
+// Bounds of what a pod may request: less is a forgotten unit, more is a typing error.
 var (
 	minCPU    = resource.MustParse("1m")
 	maxCPU    = resource.MustParse("100k")
@@ -37,7 +37,7 @@ func cpus(s string) (resource.Quantity, error) {
 	return q, nil
 }
 
-// memory accepts an amount of memory from 1 MiB on.
+// memory accepts an amount of memory of at least 1 MiB.
 func memory(s string) (resource.Quantity, error) {
 	return byteAmount(s, maxMemory)
 }
@@ -47,7 +47,7 @@ func claimSize(s string) (resource.Quantity, error) {
 	return byteAmount(s, maxClaim)
 }
 
-// total makes an amount of a quota of the amount of a job: it may be 0, and as large as a whole cluster.
+// total returns a parser for amounts in quotas: they may be 0, and as large as a whole cluster.
 func total(what phrase.Text) func(string) (resource.Quantity, error) {
 	return func(s string) (resource.Quantity, error) {
 		q, err := parseQuantity(s, what)
@@ -66,7 +66,7 @@ func memoryOrNone(s string) (resource.Quantity, error) {
 	return memory(s)
 }
 
-// wholeMebibytes accepts an amount of memory as a GPUPool has it: whole units, of a mebibyte or more.
+// wholeMebibytes accepts an amount of memory as a GPUPool does: in whole units of a mebibyte or more.
 func wholeMebibytes(s string) (resource.Quantity, error) {
 	share, err := memory(s)
 	if err == nil && !strings.ContainsAny(share.String(), "MGT") {
@@ -88,7 +88,7 @@ func byteAmount(s string, most resource.Quantity) (resource.Quantity, error) {
 	return q, nil
 }
 
-// forgottenUnit suggests what was meant by a number of bytes that is too small to be one.
+// forgottenUnit suggests a unit for a number that is too small to be a number of bytes.
 func forgottenUnit(s string) phrase.Text {
 	number := strings.TrimRight(s, "mk")
 	if number == "0" || strings.Contains(number, ".") || strings.HasSuffix(number, "Ki") {

@@ -11,12 +11,12 @@ type Quota struct {
 	Namespaces  []NamespaceQuota
 }
 
-// NamespaceQuota is the bound of one namespace. What is nil is not bounded.
+// NamespaceQuota is the quota of one namespace. Nil amounts are not bounded.
 type NamespaceQuota struct {
 	Namespace string
 	// GPU is the number of whole GPUs.
 	GPU *int64
-	// SharedGPU is the number of slots on shared GPUs; after parsing it is GPU where the document names none.
+	// SharedGPU is the number of slots on shared GPUs; after parsing it is GPU if the document has no value.
 	SharedGPU *int64
 	// MIG are numbers of MIG slices, by profile.
 	MIG    []MIGSlices

@@ -8,22 +8,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// placed is a field where a document has it.
+// placed is a field at its position in a document.
 type placed struct {
 	field
-	// path is the field's path, and section that of the section around it.
+	// path is the field's path, and section that of its section.
 	path, section string
 	key           *yaml.Node
 }
 
-// checkRelations reports fields without those that they need, and beside those that they exclude. It runs when the
-// whole document is decoded.
+// checkRelations reports fields whose needed fields are missing, or that exclude each other. It runs when the whole document is decoded.
 func (d *decoder) checkRelations() {
 	for _, p := range d.placed {
 		for _, name := range p.needs {
 			need := relative(p.section, name)
 			if !d.source.filled && !d.means(need) && d.has("resources.preset") && strings.HasPrefix(need, "resources.") {
-				continue // the preset may have it: the document is checked again when it is filled in
+				continue // the preset may have it: the document is checked again after it is filled in
 			}
 			if !d.means(need) || isZero(d, need) {
 				d.errorf(p.key, "%s needs %s%s", p.path, need, d.hintOf(need))
@@ -37,8 +36,8 @@ func (d *decoder) checkRelations() {
 	}
 }
 
-// relative returns the path that a field of a section means by a name: that of its neighbour, or, if the name has
-// sections of its own or begins with a dot, a path from the top of the document.
+// relative resolves a field name relative to a section: a field of the same section, or, if the name contains or begins with a dot, a path from
+// the top of the document.
 func relative(section, name string) string {
 	if top, ok := strings.CutPrefix(name, "."); ok {
 		return top

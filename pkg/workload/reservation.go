@@ -2,25 +2,25 @@ package workload
 
 import "time"
 
-// Reservation keeps nodes for some from one time to another.
+// Reservation reserves nodes for some namespaces for a period of time.
 type Reservation struct {
 	Name string
-	// Pool is that of which all nodes are kept, "" where Nodes names them.
+	// Pool is the pool whose nodes are all reserved, "" if Nodes lists the nodes.
 	Pool  string
 	Nodes []string
-	// From is when the window begins; nil is when it is made.
+	// From is the start of the window; nil is the creation time.
 	From *time.Time
-	// To is when it ends; nil is For after it begins.
+	// To is the end of the window; nil is For after the start.
 	To  *time.Time
 	For time.Duration
-	// Namespaces are those whose jobs may be there. None is a maintenance window.
+	// Namespaces are the namespaces whose jobs may use the nodes. Without any, it is a maintenance window.
 	Namespaces []string
 	Reason     string
-	// Evict has those evicted who are still there when it begins, and may not be.
+	// Evict evicts pods that are still on the nodes at the start and may not be.
 	Evict bool
 }
 
-// Window is from when to when the nodes are kept, of a reservation that is made at a time.
+// Window returns the time window of a reservation that is created at the given time.
 func (r *Reservation) Window(made time.Time) (from, to time.Time) {
 	from = made
 	if r.From != nil {

@@ -10,18 +10,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// freeKey is the key that samples write where authors choose one.
+// freeKey is the key that samples use where authors choose one.
 const freeKey = "data"
 
-// Sample is a small document about one field, in three versions. Explanations and tests compare what becomes of them.
+// Sample is a small document about one field, in three versions. Explanations and tests compare what they render to.
 type Sample struct {
-	// Without lacks the field. It is "" where the field cannot be left out.
+	// Without lacks the field. It is "" if the field cannot be left out.
 	Without string
-	// With has the field, with its example as value, and Changed has another value.
+	// With has the field with its example value, and Changed has another value.
 	With, Changed string
 }
 
-// SampleOf returns the sample of a field, by its path in [Fields]. Sections have none.
+// SampleOf returns the sample of a field, by its path in [Fields]. Sections have no samples.
 func SampleOf(kind Kind, path string) (Sample, error) {
 	f, ok := fieldAt(kind, path)
 	if !ok || len(f.value.fields) > 0 {
@@ -57,12 +57,11 @@ func fieldAt(kind Kind, path string) (field, bool) {
 type sampler struct {
 	kind  Kind
 	table fields
-	// err is what was wrong with a table, if anything was.
+	// err is the first error in a table, if any.
 	err error
 }
 
-// document returns a small document with the field at a path, or, if value is "", with all that the field
-// would need but without it.
+// document returns a small document with the field at a path, or, if value is "", with everything that the field needs but without the field.
 func (s *sampler) document(path, value string) string {
 	root := s.small(s.table)
 	s.put(root, path, value)
@@ -78,7 +77,7 @@ func (s *sampler) document(path, value string) string {
 	return out.String()
 }
 
-// small returns a section with the fields that are seldom left out, and their examples.
+// small returns a section with the required and typical fields, and their examples.
 func (s *sampler) small(fs fields) *yaml.Node {
 	section := &yaml.Node{Kind: yaml.MappingNode}
 	for _, f := range fs {
@@ -101,7 +100,7 @@ func (s *sampler) valueOf(f field) *yaml.Node {
 	return section
 }
 
-// put sets the field at a path, and makes the sections around it.
+// put sets the field at a path, and creates the sections around it.
 func (s *sampler) put(root *yaml.Node, path, value string) {
 	at, fs, section := root, s.table, ""
 	steps := strings.Split(strings.ReplaceAll(path, "[]", ""), ".")
@@ -119,8 +118,8 @@ func (s *sampler) put(root *yaml.Node, path, value string) {
 	}
 }
 
-// putField sets one field of a section, to its example if no value is given and it has none. What cannot be beside it
-// goes, and what it needs comes. It returns the section that the field is, of a list the first.
+// putField sets one field of a section, to its example if no value is given and it has none. It removes excluded fields and adds needed ones. It
+// returns the section that the field is, for a list the first one.
 func (s *sampler) putField(root, at *yaml.Node, section string, f field, value string) *yaml.Node {
 	for _, other := range s.excludedBy(section, f) {
 		remove(root, other)
@@ -149,7 +148,7 @@ func (s *sampler) putField(root, at *yaml.Node, section string, f field, value s
 	return node
 }
 
-// excludedBy returns the paths of fields that cannot be beside f, whichever of the two says so.
+// excludedBy returns the paths of fields that exclude f or that f excludes.
 func (s *sampler) excludedBy(section string, f field) []string {
 	var out []string
 	path := join(section, f.name)

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The trees of samples are reached into by path; a list stands for its first entry.
+// The trees of samples are accessed by path; a list stands for its first entry.
 
 func get(section *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(section.Content); i += 2 {

@@ -12,12 +12,11 @@ import (
 // schema is a JSON Schema, or a part of one.
 type schema map[string]any
 
-// schemaDraft is the version of JSON Schema that editors know best.
+// schemaDraft is the version of JSON Schema with the best editor support.
 const schemaDraft = "http://json-schema.org/draft-07/schema#"
 
-// JSONSchema returns the JSON Schema (draft 7) of documents of the kinds, by which editors complete and check the
-// YAML while it is written. It describes the form of a document, and which fields need and exclude each other; what
-// depends on their values is left to [Parse].
+// JSONSchema returns the JSON Schema (draft 7) of documents of the kinds, which editors use to complete and check YAML. It describes the form of a
+// document, and which fields need and exclude each other. Rules that depend on values are left to [Parse].
 func JSONSchema(kinds ...Kind) map[string]any {
 	words := []string{}
 	definitions, cases := schema{}, []any{}
@@ -47,7 +46,7 @@ func JSONSchema(kinds ...Kind) map[string]any {
 	}
 }
 
-// sectionSchema returns the schema of a section by its table.
+// sectionSchema returns the schema of a section from its table.
 func sectionSchema(fs fields, kind Kind) schema {
 	properties, spelt, required := schema{}, schema{}, []any{}
 	out := schema{"type": "object", "additionalProperties": false}
@@ -75,7 +74,7 @@ func sectionSchema(fs fields, kind Kind) schema {
 		out["properties"] = properties
 	}
 	if len(spelt) > 0 {
-		out["patternProperties"] = spelt // not properties: an editor proposes one spelling, and accepts all
+		out["patternProperties"] = spelt // not properties: an editor then proposes one spelling, and accepts all
 	}
 	if len(required) > 0 {
 		out["allOf"] = required
@@ -83,7 +82,7 @@ func sectionSchema(fs fields, kind Kind) schema {
 	return out
 }
 
-// spellings returns every way to write the key, the first of which is ours.
+// spellings returns every spelling of the key, ours first.
 func (f field) spellings() []string {
 	var out []string
 	for _, name := range append([]string{f.name}, f.aliases...) {
@@ -106,7 +105,7 @@ func anyRequired(names []string) schema {
 	return schema{"anyOf": alternatives}
 }
 
-// schema returns the schema of what a field holds, with its documentation.
+// schema returns the schema of a field's value, with its documentation.
 func (f field) schema(kind Kind) schema {
 	out := schema{}
 	if len(f.value.fields) > 0 {
@@ -127,7 +126,7 @@ func (f field) schema(kind Kind) schema {
 	return out
 }
 
-// describeDefault is the documentation of a field with its default.
+// describeDefault returns the documentation of a field with its default.
 func (f field) describeDefault() string { return f.describedIn(phrase.English) }
 
 func (f field) describedIn(language phrase.Language) string {
@@ -146,10 +145,10 @@ func kindWords(kind Kind) []string {
 	return []string{string(kind)}
 }
 
-// text is what a piece of text may be in YAML without quotes.
+// text lists the JSON types that YAML text without quotes may have.
 var text = []string{"string", "number", "boolean"}
 
-// Patterns of text, by the words for it.
+// Patterns of text, by the words of its description.
 var patterns = map[string]string{
 	"time":                `^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)? ?[A-Za-z0-9+:/_-]+$`,
 	"time, or now":        `^(now|\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)? ?[A-Za-z0-9+:/_-]+)$`,
@@ -165,7 +164,7 @@ var patterns = map[string]string{
 	"host name":           `^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`,
 }
 
-// scalarSchema returns the schema of one piece of text, by the words for it.
+// scalarSchema returns the schema of a scalar, by the words of its description.
 func scalarSchema(describe string) schema {
 	out := schema{"type": text}
 	switch {
@@ -189,16 +188,16 @@ func oneOrListOf(one schema) schema {
 	return schema{"anyOf": []schema{one, listOf(one)}}
 }
 
-// variablesSchema is the schema of environment variables, of which each is a section or NAME: value.
+// variablesSchema is the schema of environment variables, each of which is a section or NAME: value.
 func variablesSchema(section schema) schema {
 	pairs := schema{"type": "object", "additionalProperties": schema{"type": text}}
 	return schema{"anyOf": []schema{pairs, listOf(schema{"if": schema{"required": []string{"name"}}, "then": section, "else": pairs})}}
 }
 
-// namedSchema is the schema of things with names; section is that of one, name included.
+// namedSchema is the schema of named things; section is the schema of one, including its name.
 func namedSchema(section schema, empty bool) schema {
 	entry, below := section, maps.Clone(section)
-	delete(below, "allOf") // the name is the only field that is required
+	delete(below, "allOf") // only the name is required
 	properties, _ := section["properties"].(schema)
 	rest := maps.Clone(properties)
 	delete(rest, "name")

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// relationsOf returns the parts of a kind's JSON Schema which say that fields need or exclude each other. Fields in lists
-// and under names that authors choose have no such parts: the schema has no word for their place.
+// relationsOf returns the parts of a kind's JSON Schema for fields that need or exclude each other. Fields in lists and under chosen names have
+// no such parts, because the schema cannot express their position.
 func relationsOf(kind Kind) []any {
 	table := tableOf(kind)
 	var out []any
@@ -25,8 +25,7 @@ func relationsOf(kind Kind) []any {
 	return out
 }
 
-// present is the schema of documents that have the field at a path, in one of its spellings. A field that counts must
-// not be 0.
+// present is the schema of documents that have the field at a path, in any spelling. If counts is set, the field must not be 0.
 func present(fs fields, path string, counts bool) schema {
 	name, rest, deeper := strings.Cut(path, ".")
 	i := slices.IndexFunc(fs, func(f field) bool { return f.name == name })

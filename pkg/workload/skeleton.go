@@ -9,8 +9,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// Skeleton returns a document of the kind to begin from. What nearly every author writes stands in it with examples, and
-// all other fields as comments, each with what it does, in a language.
+// Skeleton returns a template document of the kind. Typical fields have examples, and all other fields are comments; each field is explained in a
+// language.
 func Skeleton(kind Kind, language phrase.Language) (string, error) {
 	w := &skeletonWriter{sampler: sampler{kind: kind, table: tableOf(kind)}, language: language}
 	about := phrase.Of("A document of kind %s. Edit the examples, and delete the comments that you do not need.", kind)
@@ -25,14 +25,14 @@ func Skeleton(kind Kind, language phrase.Language) (string, error) {
 type skeletonWriter struct {
 	sampler
 	out strings.Builder
-	// language is that of the comments.
+	// language is the language of the comments.
 	language phrase.Language
 }
 
-// section writes fields; comment is what stands before each line of fields that do not hold.
+// section writes fields; comment is the prefix of each line of inactive fields.
 func (w *skeletonWriter) section(fs fields, indent, comment string) {
 	for _, f := range fs {
-		if !f.allows(w.kind) || f.free || f.name == "spec" { // spec is another way to write what stands elsewhere
+		if !f.allows(w.kind) || f.free || f.name == "spec" { // spec is an alternative place for other fields
 			continue
 		}
 		holds := comment == "" && (f.required || f.typical || f.name == "version")
@@ -48,7 +48,7 @@ func (w *skeletonWriter) section(fs fields, indent, comment string) {
 	}
 }
 
-// field writes one field, in one line where it holds no others.
+// field writes one field, on one line if it has no subfields.
 func (w *skeletonWriter) field(f field, indent, mark string) {
 	switch {
 	case len(f.value.fields) > 0 && !f.value.list && f.example == "":
@@ -61,7 +61,7 @@ func (w *skeletonWriter) field(f field, indent, mark string) {
 	}
 }
 
-// flow renders a value in one line.
+// flow formats a value on one line.
 func (w *skeletonWriter) flow(node *yaml.Node) string {
 	node.Style |= yaml.FlowStyle
 	text, err := yaml.Marshal(node)

@@ -7,7 +7,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// source is the text of a file, the document of it that is being read, and what is wrong so far.
+// source is the text of a file, the document that is being read, and the problems so far.
 type source struct {
 	file  string
 	lines []string
@@ -18,7 +18,7 @@ type source struct {
 	noAliases bool
 	// filled says that the preset of the document is filled in.
 	filled bool
-	// probed is how many bytes were parsed to find the lines of syntax errors.
+	// probed is the number of bytes parsed to locate syntax errors.
 	probed int
 }
 
@@ -34,10 +34,10 @@ func (s *source) report(severity Severity, line, column int, says phrase.Text) {
 	s.diagnostics = append(s.diagnostics, diagnostic)
 }
 
-// lineBreaks are the characters that end a line in YAML 1.1, the version that go-yaml counts lines by.
+// lineBreaks are the characters that end a line in YAML 1.1, by which go-yaml counts lines.
 const lineBreaks = "\r\n\u0085\u2028\u2029"
 
-// splitLines cuts text after each line break, as the YAML parser does, so that its line numbers are ours.
+// splitLines cuts text after each line break as the YAML parser does, so that line numbers agree.
 func splitLines(text string) []string {
 	var lines []string
 	for text != "" {
@@ -58,8 +58,8 @@ func splitLines(text string) []string {
 // chunk is the lines of one document: [first, end).
 type chunk struct{ first, end int }
 
-// splitDocuments finds the documents between the markers --- and ... ; chunks without any content are left
-// out. YAML allows a marker's text nowhere else at the beginning of a line, not even in a block of text.
+// splitDocuments finds the documents between the markers --- and ... ; chunks without content are omitted. YAML does not allow a marker at the
+// beginning of any other line, not even in a block of text.
 func splitDocuments(lines []string) []chunk {
 	var chunks []chunk
 	current, blank, directive := chunk{}, true, false
@@ -94,7 +94,7 @@ func isMarker(line, marker string) bool {
 	return ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
 }
 
-// isBlank says whether a line holds nothing but space, a comment, a directive or a marker.
+// isBlank reports whether a line contains only space, a comment, a directive or a marker.
 func isBlank(line string) bool {
 	text := strings.TrimSpace(line)
 	return text == "" || text[0] == '#' || line[0] == '%' || text == "---"

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// spellings returns the three ways to write a kebab-case key: gpu-type, gpuType and gpu_type.
+// spellings returns the three spellings of a kebab-case key: gpu-type, gpuType and gpu_type.
 func spellings(kebab string) [3]string {
 	words := strings.Split(kebab, "-")
 	camel := words[0]
@@ -15,7 +15,7 @@ func spellings(kebab string) [3]string {
 	return [3]string{kebab, camel, strings.Join(words, "_")}
 }
 
-// Spells says whether a key of a document is one of the spellings of a field's name, which is in kebab-case.
+// Spells reports whether a key is one of the spellings of a field name in kebab-case.
 func Spells(key, kebab string) bool {
 	all := spellings(kebab)
 	return slices.Contains(all[:], key)

@@ -15,8 +15,7 @@ type Storage struct {
 	Volumes []Volume
 }
 
-// Dirs returns the workdirs and after them the volumes, each with its path in the document, such as
-// storage.workdirs[0].
+// Dirs returns the workdirs and then the volumes, each with its path in the document, such as storage.workdirs[0].
 func (s *Storage) Dirs() iter.Seq2[*Workdir, string] {
 	return func(yield func(*Workdir, string) bool) {
 		for i := range s.Workdirs {
@@ -32,27 +31,27 @@ func (s *Storage) Dirs() iter.Seq2[*Workdir, string] {
 	}
 }
 
-// Volume is a mount with a name of its own.
+// Volume is a mount with a name.
 type Volume struct {
-	// Name is that of the pod's volume.
+	// Name is the name of the pod's volume.
 	Name string
 	Workdir
 }
 
-// Workdir is one mount: a folder or file of the node, an existing claim, or a claim made with the job.
+// Workdir is one mount: a folder or file of the node, an existing claim, or a claim created with the job.
 type Workdir struct {
-	// Path is the node's path; empty when the mount is a claim.
+	// Path is the node's path; empty if the mount is a claim.
 	Path string
-	// MountPath is where the container sees it; never empty after parsing.
+	// MountPath is the path in the container; never empty after parsing.
 	MountPath string
 	ReadOnly  bool
-	// Type is the check that the kubelet makes on the node's path; empty makes none.
+	// Type is the kubelet's check of the node's path; empty is none.
 	Type corev1.HostPathType
 	// Claim is the name of an existing PersistentVolumeClaim.
 	Claim string
-	// Size is the size of the claim to make with the job; nil makes none.
+	// Size is the size of the claim to create with the job; nil creates none.
 	Size *resource.Quantity
-	// StorageClass is the class of the claim to make; empty is the cluster's default class.
+	// StorageClass is the class of the claim to create; empty is the cluster's default class.
 	StorageClass string
 }
 

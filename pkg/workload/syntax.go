@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// parseYAML parses the lines of one document. It returns nil after it reported why the text is no YAML.
+// parseYAML parses the lines of one document. It returns nil after reporting why the text is not YAML.
 func parseYAML(src *source, lines []string) *yaml.Node {
 	var root yaml.Node
 	err := yaml.Unmarshal([]byte(strings.Join(lines, "")), &root)
@@ -36,11 +36,11 @@ func parseYAML(src *source, lines []string) *yaml.Node {
 	return nil
 }
 
-// beginsNothing is what the parser says of a character that no value can begin with; it does not say where in the line that is.
+// beginsNothing is the parser's message for a character that no value can begin with. It does not contain the column.
 const beginsNothing = "found character that cannot start any token"
 
-// strayIn finds the column of that character in the last of some lines: the first one up to which the parser says so. Else it is
-// where the line begins.
+// strayIn finds the column of that character in the last of some lines: the first column up to which the parser reports it, or else the given
+// one.
 func (s *source) strayIn(lines []string, begins int) int {
 	above, text := strings.Join(lines[:len(lines)-1], ""), lines[len(lines)-1]
 	for at, r := range text {
@@ -59,7 +59,7 @@ func (s *source) strayIn(lines []string, begins int) int {
 	return begins
 }
 
-// wording replaces messages of the YAML parser that say nothing to someone who does not write parsers.
+// wording replaces messages of the YAML parser that only authors of parsers understand.
 var wording = map[string]phrase.Text{
 	"did not find expected key": phrase.Of("this line does not fit the lines above: " +
 		"check its indentation, a missing colon or an open quote"),
@@ -75,8 +75,8 @@ var wording = map[string]phrase.Text{
 
 var parserLine = regexp.MustCompile(`^(?:line (\d+): )?(.*)$`)
 
-// locate finds the line of a syntax error. The parser names the line where the broken section or list began,
-// often far above; the line that broke it is the first one with which the text no longer parses.
+// locate finds the line of a syntax error. The parser names the line where the broken section or list began, often far above; the actual
+// error is in the first line with which the text no longer parses.
 func locate(src *source, lines []string, err error) (line int, says phrase.Text) {
 	parts := parserLine.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: "))
 	line, _ = strconv.Atoi(parts[1])
@@ -91,17 +91,16 @@ func locate(src *source, lines []string, err error) (line int, says phrase.Text)
 	return line, phrase.Of("invalid YAML: %s", message)
 }
 
-// Bounds of what finding lines costs: how many lines firstBroken tries one by one, and how many bytes are parsed again
-// for all syntax errors of a file. A file that needs more is told the line that the parser names.
+// Cost limits for locating syntax errors: how many lines firstBroken tries individually, and how many bytes are parsed again for all syntax errors of
+// a file. Beyond that, the parser's line is reported.
 const (
 	maxProbes     = 300
 	maxProbeBytes = 3 << 20
 )
 
-// firstBroken returns the number of the first line that no longer parses with those above it, or 0 if that
-// is too costly to find. A text cut before a top-level key is complete, so there bisection is right; the
-// lines of the broken top-level entry are then tried from its end, because text that spans lines is
-// incomplete in between.
+// firstBroken returns the number of the first line that no longer parses with those above it, or 0 if that is too expensive to find. A text cut
+// before a top-level key is complete, so bisection works there. The lines of the broken top-level entry are then tried from its end, because text
+// that spans lines is incomplete in between.
 func firstBroken(src *source, lines []string) int {
 	starts := []int{0}
 	for i, line := range lines {
@@ -131,7 +130,7 @@ func firstBroken(src *source, lines []string) int {
 	return first + 1
 }
 
-// parses reports whether lines are YAML. Once the file has cost too much, it no longer looks.
+// parses reports whether lines are valid YAML. Once the file has cost too much, it returns false without parsing.
 func (s *source) parses(lines []string) bool {
 	if s.probed > maxProbeBytes {
 		return false
@@ -142,7 +141,7 @@ func (s *source) parses(lines []string) bool {
 	return yaml.Unmarshal([]byte(text), &node) == nil
 }
 
-// invalidUTF8 returns the line and column of the first byte that is no UTF-8, both from 1, or 0.
+// invalidUTF8 returns the line and column of the first invalid UTF-8 byte, both from 1, or 0.
 func invalidUTF8(lines []string) (line, column int) {
 	for i, text := range lines {
 		if utf8.ValidString(text) {

@@ -6,7 +6,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// TypeIn is the type of a field in a language. Words of which one is to be chosen are the same in all of them.
+// TypeIn returns the type of a field in a language. Words to choose from are the same in all languages.
 func (f Field) TypeIn(language phrase.Language) string {
 	word, choice, list := f.typeParts()
 	text := alternatives(choice).In(language)
@@ -22,7 +22,7 @@ func (f Field) TypeIn(language phrase.Language) string {
 	return text
 }
 
-// TypeKey is what a catalogue has the type of a field under, "" for a choice of words.
+// TypeKey is the catalogue key of a field's type, "" for a choice of words.
 func (f Field) TypeKey() string {
 	word, choice, _ := f.typeParts()
 	if len(choice) > 0 {
@@ -31,10 +31,10 @@ func (f Field) TypeKey() string {
 	return typeKey(word)
 }
 
-// typeKey keeps the words for types, such as path, apart from fields of the same name.
+// typeKey separates type words, such as path, from fields of the same name.
 func typeKey(word string) string { return "<" + word + ">" }
 
-// typeParts takes a type apart: a word for it, or the words to choose from, and whether a list of them may be given as well.
+// typeParts splits a type into a word for it, or the words to choose from, and whether a list is also accepted.
 func (f Field) typeParts() (word string, choice []string, list bool) {
 	word, list = strings.CutSuffix(f.Type, ", or a list of them")
 	first, last, several := strings.Cut(word, " or ")

@@ -10,44 +10,44 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// WorkdirPath is where a job finds the folder that was sent with it, and where its program starts.
+// WorkdirPath is the path of the submitted folder in the container, and the program's working directory.
 const WorkdirPath = "/workdir"
 
-// UploadPart is the most bytes of one part of an upload: what a ConfigMap holds, less what else is in it.
+// UploadPart is the maximum size of one part of an upload in bytes: the capacity of a ConfigMap, minus its other content.
 const UploadPart = 1000 << 10
 
-// Upload is the archive of the folder that job.workdir names, as it is kept in the cluster.
+// Upload is the archive of the folder that job.workdir names, as stored in the cluster.
 type Upload struct {
-	// Digest tells its content, in hexadecimal.
+	// Digest is the hexadecimal digest of its content.
 	Digest string
-	// Parts is in how many parts it is kept.
+	// Parts is the number of parts in which it is stored.
 	Parts int
-	// Data is the archive; nil where only the cluster has it.
+	// Data is the archive; nil if only the cluster has it.
 	Data []byte
 }
 
-// NewUpload is that of an archive.
+// NewUpload returns the upload of an archive.
 func NewUpload(digest string, data []byte) *Upload {
 	return &Upload{Digest: digest, Parts: (len(data) + UploadPart - 1) / UploadPart, Data: data}
 }
 
-// uploadText is an upload as [Upload.String] writes it.
+// uploadText matches the text that [Upload.String] returns.
 var uploadText = regexp.MustCompile(`^([0-9a-f]{64})/([1-9][0-9]{0,2})$`)
 
-// ParseUpload reads what [Upload.String] wrote; nil if it is nothing of it.
+// ParseUpload parses the text that [Upload.String] returned; nil if it is invalid.
 func ParseUpload(text string) *Upload {
 	found := uploadText.FindStringSubmatch(text)
 	if found == nil {
 		return nil
 	}
-	parts, _ := strconv.Atoi(found[2]) // it has three digits at most
+	parts, _ := strconv.Atoi(found[2]) // three digits at most
 	return &Upload{Digest: found[1], Parts: parts}
 }
 
-// String is the upload without its data, in one word.
+// String returns the upload without its data, as one word.
 func (u *Upload) String() string { return fmt.Sprintf("%s/%d", u.Digest, u.Parts) }
 
-// Part is the data of a part, from 0; nil where only the cluster has it.
+// Part returns the data of a part, from 0; nil if only the cluster has it.
 func (u *Upload) Part(i int) []byte {
 	if u.Data == nil {
 		return nil
@@ -55,7 +55,7 @@ func (u *Upload) Part(i int) []byte {
 	return u.Data[i*UploadPart : min(len(u.Data), (i+1)*UploadPart)]
 }
 
-// Unsent is the document as if nothing were sent with it, for those who only ask where its job would run.
+// Unsent returns the document without its folder, for callers that only determine where its job would run.
 func (d Document) Unsent() Document {
 	if d.Job != nil {
 		job := *d.Job
@@ -65,7 +65,7 @@ func (d Document) Unsent() Document {
 	return d
 }
 
-// localFolder is a folder of the machine on which a job is submitted.
+// localFolder accepts a folder of the submitting machine.
 func localFolder(s string) (string, error) {
 	if strings.TrimSpace(s) == "" || strings.ContainsAny(s, "\x00\n") {
 		return "", phrase.Errorf("is no folder: write . for the one that the file is in")
@@ -73,7 +73,7 @@ func localFolder(s string) (string, error) {
 	return s, nil
 }
 
-// checkLocalFolder refuses a second thing in the place of what is sent.
+// checkLocalFolder refuses another mount at the path of the submitted folder.
 func checkLocalFolder(d *decoder, j *Job, mounted map[string]int) {
 	if j.Workdir == "" {
 		return
@@ -86,7 +86,7 @@ func checkLocalFolder(d *decoder, j *Job, mounted map[string]int) {
 	}
 }
 
-// The volumes of a job with a folder that was sent: where it is unpacked, and the archive.
+// The volumes of a job with a submitted folder: the folder, and the archive.
 const (
 	WorkdirVolume = "workdir"
 	UploadVolume  = "workdir-upload"

@@ -20,9 +20,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/spelling"
 )
 
-// scalar is a value that is one piece of text in YAML. Text is taken as it is written, so that a version
-// 1.10 or a learning rate 2e-5 is not turned into another number. parse returns an error that reads on after
-// the quoted text: `is not ...`.
+// scalar is a value that is one piece of text in YAML. The text is taken as written, so that a version 1.10 or a learning rate 2e-5 is not
+// converted to another number. The error of parse continues a sentence after the quoted text: `is not ...`.
 func scalar[T any](to *T, describe string, parse func(string) (T, error)) value {
 	return value{describe: describe, schema: scalarSchema(describe), decode: func(d *decoder, node *yaml.Node, path string) {
 		if node.Kind != yaml.ScalarNode {
@@ -38,7 +37,7 @@ func scalar[T any](to *T, describe string, parse func(string) (T, error)) value 
 	}}
 }
 
-// optional makes a scalar of a pointer, which stays nil when the field is absent.
+// optional makes a scalar optional: the pointer stays nil if the field is absent.
 func optional[T any](to **T, describe string, parse func(string) (T, error)) value {
 	return scalar(to, describe, func(s string) (*T, error) {
 		v, err := parse(s)
@@ -64,7 +63,7 @@ func texts(to *[]string) value {
 	}}
 }
 
-// oneOrList is a scalar, or a list of at most so many different ones.
+// oneOrList is a scalar, or a list of distinct ones up to a maximum length.
 func oneOrList(to *[]string, most int, describe string, parse func(string) (string, error)) value {
 	one := func(d *decoder, node *yaml.Node, path string) {
 		var s string
@@ -89,7 +88,7 @@ func oneOrList(to *[]string, most int, describe string, parse func(string) (stri
 	}}
 }
 
-// anyText accepts text that can be shown to people: not what a terminal obeys, or what makes text read other than it is.
+// anyText accepts text that can be shown to people, without characters that a terminal obeys or that change how text reads.
 func anyText(s string) (string, error) {
 	for _, r := range s {
 		if IsControl(r) && r != '\n' && r != '\t' && r != '\r' {
@@ -99,7 +98,7 @@ func anyText(s string) (string, error) {
 	return s, nil
 }
 
-// IsControl tells whether a rune is a control of a terminal (C0, DEL, C1) or sets the direction of text.
+// IsControl reports whether a rune is a terminal control character (C0, DEL, C1) or sets the direction of text.
 func IsControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
@@ -138,7 +137,7 @@ func whole[T int32 | int64](to *T, describe string, least, most T) value {
 	return v
 }
 
-// optionalWhole makes a whole number of a pointer, which stays nil when the field is absent.
+// optionalWhole is an optional whole number: the pointer stays nil if the field is absent.
 func optionalWhole[T int32 | int64](to **T, describe string, least, most T) value {
 	v := optional(to, describe, wholeNumber(least, most))
 	v.schema = wholeSchema(int64(least), int64(most))
@@ -168,7 +167,7 @@ var durationText = regexp.MustCompile(`^(?:(\d{1,5})d)?((?:\d{1,9}[hms])*)$`)
 // maxDuration keeps durations within the int32 seconds of the Kubernetes API.
 const maxDuration = 10 * 365 * 24 * time.Hour
 
-// duration accepts times such as 90s, 30m, 24h, 7d or 1d12h from least on.
+// duration accepts durations such as 90s, 30m, 24h, 7d or 1d12h of at least the given length.
 func duration(least time.Duration) func(string) (time.Duration, error) {
 	return func(s string) (time.Duration, error) {
 		parts := durationText.FindStringSubmatch(s)
@@ -188,7 +187,7 @@ func duration(least time.Duration) func(string) (time.Duration, error) {
 	}
 }
 
-// DurationText writes a duration as this YAML has it, to the second: 1d12h.
+// DurationText formats a duration in the notation of this YAML, to the second: 1d12h.
 func DurationText(d time.Duration) string {
 	var out strings.Builder
 	for _, unit := range []struct {
@@ -203,7 +202,7 @@ func DurationText(d time.Duration) string {
 	return cmp.Or(out.String(), "0s")
 }
 
-// durationWithin accepts a duration between two.
+// durationWithin accepts a duration between two bounds.
 func durationWithin(least, most time.Duration) func(string) (time.Duration, error) {
 	return func(s string) (time.Duration, error) {
 		total, err := duration(least)(s)
@@ -214,7 +213,7 @@ func durationWithin(least, most time.Duration) func(string) (time.Duration, erro
 	}
 }
 
-// labelValue accepts what Kubernetes allows as the value of a label, except the empty text.
+// labelValue accepts non-empty values of Kubernetes labels.
 func labelValue(s string) (string, error) {
 	if s == "" {
 		return "", phrase.Errorf("is empty")
@@ -226,7 +225,7 @@ func labelValue(s string) (string, error) {
 		"with a letter or digit at both ends%s", corrected(s, toLabelValue(s)))
 }
 
-// dnsLabel accepts names of at most most characters that Kubernetes allows for pods and services.
+// dnsLabel accepts pod and Service names up to a maximum length.
 func dnsLabel(most int) func(string) (string, error) {
 	return func(s string) (string, error) {
 		switch {
@@ -243,7 +242,7 @@ func dnsLabel(most int) func(string) (string, error) {
 	}
 }
 
-// beginning accepts what a name of at most most characters can begin with when five are added to it.
+// beginning accepts a name prefix that leaves room for five more characters within the maximum length.
 func beginning(most int) func(string) (string, error) {
 	return func(s string) (string, error) {
 		longest := most - len(UnmadeSuffix)
@@ -269,7 +268,7 @@ func subdomain(s string) (string, error) {
 	return s, nil
 }
 
-// corrected renders a suggestion for a wrong name; nothing if nothing is left of it.
+// corrected formats a suggestion for an invalid name; empty if no name remains.
 func corrected(wrong, right string) phrase.Text {
 	if right == "" || right == wrong {
 		return nil
@@ -292,7 +291,7 @@ func toLabelValue(s string) string {
 	return strings.Trim(s[:min(len(s), validation.LabelValueMaxLength)], "-_.")
 }
 
-// CheckImage says what keeps a text from being the name of a container image, in words that read on after the text.
+// CheckImage says why a text is not the name of a container image. The error continues a sentence after the text.
 func CheckImage(name string) error {
 	_, err := imageName(name)
 	return err
@@ -304,7 +303,7 @@ func imageName(s string) (string, error) {
 		return "", phrase.Errorf("is empty")
 	}
 	if _, err := anyText(s); err != nil {
-		return "", err // the library's error would show it
+		return "", err // the library's error would contain it
 	}
 	if _, err := reference.ParseNormalizedNamed(s); err != nil {
 		return "", phrase.Errorf("is not the name of an image: %w", err)
@@ -327,7 +326,7 @@ func absolutePath(s string) (string, error) {
 	return s, nil
 }
 
-// maxPath is the length of the longest path that Linux accepts.
+// maxPath is the maximum path length in Linux.
 const maxPath = 4096
 
 // mountPath accepts a path that a volume can be mounted at.

@@ -3,15 +3,17 @@ package coscheduling
 import "time"
 
 const (
-	// settling is how long a gang evicts nobody else after it has, until it is seen that those leave.
+	// settling is how long a gang evicts no further pods after an eviction, until its victims are seen to leave.
 	settling = 2 * time.Second
-	// exhausted is how long there is no other search for a gang when others would have left in vain, or on the same grounds.
+	// exhausted is how long a gang does not search for victims again, either after an eviction in vain or while the grounds of the last search
+	// hold.
 	exhausted = time.Minute
-	// mostVain is the longest that a gang evicts nobody since it did and could not start: exhausted, and twice as long each time.
+	// mostVain is the longest backoff after an eviction that did not let the gang start. The backoff begins at baseBackoff and doubles each
+	// time.
 	mostVain = time.Hour
 )
 
-// settles reports whether others are about to leave for a gang.
+// settles reports whether victims are about to leave for a gang.
 func (p *places) settles(g gang, now time.Time) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -19,7 +21,7 @@ func (p *places) settles(g gang, now time.Time) bool {
 	return ok && (r.underWay || now.Before(r.settles))
 }
 
-// abstains reports whether a gang evicts nobody for a while, and why, "" where that needs no words.
+// abstains reports whether a gang is backing off from preemption, and why. The reason is "" if none needs to be shown.
 func (p *places) abstains(g gang, now time.Time) (abstains bool, why string) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -30,7 +32,7 @@ func (p *places) abstains(g gang, now time.Time) (abstains bool, why string) {
 	return true, r.keptOut
 }
 
-// waitsByChoice reports whether a gang could start, and holds out for better.
+// waitsByChoice reports whether a gang could start, and waits for a better placement.
 func (p *places) waitsByChoice(g gang) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -38,7 +40,7 @@ func (p *places) waitsByChoice(g gang) bool {
 	return ok && r.refusal.isChoice
 }
 
-// clear notes that others leave for a gang, which evicts nobody else until a time.
+// clear records that victims leave for a gang. The gang evicts no further pods until the given time.
 func (p *places) clear(g gang, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,16 +48,16 @@ func (p *places) clear(g gang, until time.Time) {
 	r.settles, r.cleared, r.keptOut, r.guard = until, true, "", ""
 }
 
-// pause notes until when a gang evicts nobody.
+// pause sets the time until which a gang evicts no pods.
 func (p *places) pause(g gang, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.record(g).abstains = until
 }
 
-// inVain notes that a member was refused by another plugin. If others have left for the gang it evicts nobody for a while,
-// longer each time: what keeps it out would keep it out again. What was made free it keeps for the time in which that settles:
-// its members may only have been tried in an order that another plugin does not take.
+// inVain records that another plugin rejected a member. If pods were already evicted for the gang, preemption backs off, longer each
+// time: the same obstacle would keep the gang out again. The gang keeps the freed places for the settle time, because its members may only have
+// been tried in an order that the other plugin does not accept.
 func (p *places) inVain(g gang, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,9 +69,9 @@ func (p *places) inVain(g gang, now time.Time) {
 	r.abstains, r.cleared = now.Add(r.vain), false
 }
 
-// futile notes that nobody could make room for a gang on the grounds of its last refusal, until a time: budgets, volumes and
-// those who would not leave change without a change of a node. Whom another plugin would have kept out is not asked before. guard says
-// who may not leave yet.
+// futile records that no eviction could make room for a gang on the grounds of its last refusal, until a time. Budgets, volumes and the pods
+// that may not be evicted can change without a change of a node. Pods that another plugin would keep out are not checked earlier. guard says
+// which pods may not leave yet.
 func (p *places) futile(g gang, until time.Time, why, guard string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +82,7 @@ func (p *places) futile(g gang, until time.Time, why, guard string) {
 	}
 }
 
-// isFutile reports whether nobody could make room for a gang on the grounds of its last refusal.
+// isFutile reports whether no eviction could make room for a gang on the grounds of its last refusal.
 func (p *places) isFutile(g gang, now time.Time) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

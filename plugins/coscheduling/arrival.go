@@ -12,50 +12,49 @@ import (
 )
 
 const (
-	// arrivalWindow is how long after its newest member has come a gang is told that it is not whole. Controllers make members in rounds,
-	// with far less between two of them.
+	// arrivalWindow is how long after the arrival of its newest member a gang reports that it is incomplete. Controllers create members in
+	// rounds, with far less time between two of them.
 	arrivalWindow = 3 * time.Second
-	// lastWindow is how long those that were kept out wait for what becomes of the last member, which may be deleted or held back meanwhile.
+	// lastWindow is how long held members wait for the outcome of the last member, which may be deleted or held back in the meantime.
 	lastWindow = 30 * time.Second
-	// countedFor is how long a gang counts as whole without being counted again: all of its members are put in the queue at once, under the
-	// lock of that.
+	// countedFor is how long a gang counts as whole without a recount: all of its members enter the queue at once, under the lock of the queue.
 	countedFor = time.Second
 )
 
-// arrivals are how gangs come together, by PodGroup. A controller makes one member after the other: to try each as it comes would be an
-// attempt, an event and a write for each, all of which say only that the others are still to come.
+// arrivals track how gangs assemble, by PodGroup. A controller creates one member after the other. An attempt for each new member would cost an
+// attempt, an event and a write, and each would only say that more members are still to come.
 type arrivals struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*arrival
 }
 
-// arrival is how the members of a gang stand that were put in the queue.
+// arrival is the state of the members of one gang that have entered the queue.
 type arrival struct {
-	// kept are those that are kept from the queue, while more have to come or the last is tried for all.
+	// kept are the members held out of the queue, until more arrive or the last one has been tried for all.
 	kept sets.Set[types.UID]
-	// due is how many more have to come before the gang can be whole: to count a large one for each of its members would take seconds.
+	// due is how many more members must arrive before the gang can be whole. Counting a large gang for each of its members would take seconds.
 	due int
-	// timer runs while any are kept.
+	// timer runs while members are held.
 	timer *time.Timer
 	// counted is when the gang was whole, zero while it is not.
 	counted time.Time
-	// there is how many live pods named the PodGroup when they were counted last, less those that have gone since: no more than there are.
+	// there is how many live pods named the PodGroup at the last count, less those that have gone since: a lower bound.
 	there int
-	// told says that its members are tried although it is not whole, and told by that what is missing.
+	// told says that members are tried although the gang is incomplete, so that their status says what is missing.
 	told bool
 }
 
-// verdict is what becomes of a member that is put in the queue.
+// verdict is the decision about a member that enters the queue.
 type verdict int
 
 const (
 	enters verdict = iota
 	stays
-	// unknown is that of a member whose gang has to be counted.
+	// unknown requires a count of the gang.
 	unknown
 )
 
-// note notes a member that is put in the queue.
+// note decides about a member that enters the queue.
 func (a *arrivals) note(group types.NamespacedName, pod types.UID, now time.Time) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,9 +79,9 @@ func (a *arrivals) note(group types.NamespacedName, pod types.UID, now time.Time
 	return unknown
 }
 
-// count notes how many members have to come, and reports whether the one that is put in the queue is kept from it. try is called with
-// those that are kept when no more have come for a while, or nobody has taken them since the gang was whole, as in a process that does not
-// lead: only in the first case have they but to be told.
+// count records how many members are missing, and returns whether the given member is held out of the queue. It calls try with the
+// held members if no more have arrived for a while, or if none has been released since the gang became whole, as in a process that does not
+// lead. Only in the first case do the members just need to report that the gang is incomplete.
 func (a *arrivals) count(group types.NamespacedName, pod types.UID, due int, now time.Time, try func(kept sets.Set[types.UID], told bool)) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,8 +116,8 @@ func (a *arrivals) count(group types.NamespacedName, pod types.UID, due int, now
 	return stays
 }
 
-// take ends that members are kept, and returns them, and whether their gang is not whole. of is the arrival that is meant, nil for the one
-// there is if its gang is whole.
+// take releases the held members and returns them, and whether their gang is incomplete. of is the expected arrival; nil stands for the current
+// one, if its gang is whole.
 func (a *arrivals) take(group types.NamespacedName, of *arrival) (kept sets.Set[types.UID], told bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,7 +135,7 @@ func (a *arrivals) take(group types.NamespacedName, of *arrival) (kept sets.Set[
 	return kept, known.told
 }
 
-// forget drops what is known of a gang.
+// forget drops the state of a gang.
 func (a *arrivals) forget(group types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +145,7 @@ func (a *arrivals) forget(group types.NamespacedName) {
 	delete(a.of, group)
 }
 
-// recount has a gang counted when the next of its members is put in the queue.
+// recount forces a count of a gang when its next member enters the queue.
 func (a *arrivals) recount(group types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +157,7 @@ func (a *arrivals) recount(group types.NamespacedName) {
 	}
 }
 
-// leaves notes that a pod names a PodGroup no more, and reports whether it may have been the last.
+// leaves records that a pod no longer names a PodGroup, and reports whether it may have been the last one.
 func (a *arrivals) leaves(group types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,7 +169,7 @@ func (a *arrivals) leaves(group types.NamespacedName) bool {
 	return known.there <= 0
 }
 
-// stay notes how many live pods name a PodGroup.
+// stay sets how many live pods name a PodGroup.
 func (a *arrivals) stay(group types.NamespacedName, count int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,7 +178,7 @@ func (a *arrivals) stay(group types.NamespacedName, count int) {
 	}
 }
 
-// keeps reports whether members of a gang are kept from the queue.
+// keeps reports whether members of a gang are held out of the queue.
 func (a *arrivals) keeps(group types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,11 +186,11 @@ func (a *arrivals) keeps(group types.NamespacedName) bool {
 	return known != nil && len(known.kept) > 0
 }
 
-// arrives keeps a member from the queue while its gang is not whole and others still come. What is counted is all that has the label:
-// who of those is a member, and is ready, is PreFilter's to tell. The last member is tried for all. If it gets a place, Permit
-// has the others tried; otherwise decided has.
+// arrives holds a member out of the queue while its gang is incomplete and more members are arriving. It counts every pod with the label;
+// PreFilter determines which of them are members and are ready. The last member is tried for all. If it gets a place, Permit activates the
+// others; otherwise releaseHeldMembers does.
 //
-// One for which room is kept is never kept out: the queue notes the room only of those that it takes.
+// A member with a nomination is never held: the queue only tracks the nominations of pods that it accepts.
 func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status {
 	group, now := p.groups.get(name), time.Now()
 	if group != nil && group.problem != "" || p.finished.before(pod) {
@@ -211,16 +210,16 @@ func (p *Plugin) arrives(pod *corev1.Pod, name types.NamespacedName) *fwk.Status
 	return nil
 }
 
-// decided has those tried that were kept from the queue, when it is known what became of the member that was tried for all: it found no
-// place, another leader had bound it, or it is gone.
+// decided activates the held members once the outcome of the member that was tried for all is known: it found no place, another
+// leader had bound it, or it is gone.
 func (p *Plugin) decided(name types.NamespacedName) {
 	if kept, _ := p.arrivals.take(name, nil); len(kept) > 0 {
 		p.tryKept(name, kept, true)
 	}
 }
 
-// forgetArrivals drops what is known of the members of a PodGroup once there are none: a pod names it no more. To count them for each that
-// goes would take a large one seconds.
+// forgetArrivals drops the state of a PodGroup whose last pod is gone, when a pod no longer names it. A full count for each departing member of
+// a large gang would take seconds.
 func (p *Plugin) forgetArrivals(name types.NamespacedName) {
 	if !p.arrivals.leaves(name) {
 		return
@@ -232,10 +231,10 @@ func (p *Plugin) forgetArrivals(name types.NamespacedName) {
 	p.arrivals.forget(name)
 }
 
-// countOf is how many live pods name a PodGroup.
+// countOf returns how many live pods name a PodGroup.
 func (p *Plugin) countOf(group types.NamespacedName) int { return p.counted(byGroup, group.String()) }
 
-// countIn is how many live pods a gang has, whether or not its PodGroup gathers those of several owners, which may be gone.
+// countIn returns how many live pods a gang has, whether or not its PodGroup gathers the pods of several owners. The PodGroup may be gone.
 func (p *Plugin) countIn(g gang) int {
 	switch {
 	case g.isAlone():
@@ -249,13 +248,13 @@ func (p *Plugin) countIn(g gang) int {
 func (p *Plugin) counted(index, key string) int {
 	keys, err := p.pods.IndexKeys(index, key)
 	if err != nil {
-		return 0 // the index is there since the plugin was made
+		return 0 // the index exists since the plugin was created
 	}
 	return len(keys)
 }
 
-// tryKept has those tried that were kept from the queue; after all who come meanwhile if they rest: where there is no room for their gang,
-// thousands that are only told so must not keep others waiting.
+// tryKept activates held members. With rest, they queue behind all pods that arrive in the meantime: if their gang has no room, thousands of
+// members that only need to report that must not delay others.
 func (p *Plugin) tryKept(name types.NamespacedName, kept sets.Set[types.UID], rest bool) {
 	group, now := p.groups.get(name), p.now()
 	waiting := map[string]*corev1.Pod{}

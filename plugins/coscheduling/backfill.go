@@ -21,40 +21,41 @@ import (
 )
 
 const (
-	// renewal is how often it is looked again where a job that waits starts first.
+	// renewal is how often the earliest start of a waiting job is computed again.
 	renewal = 30 * time.Second
-	// doubt is how long a job is promised nothing after it had room for all, and another plugin refused it: twice as long each time, up to
-	// mostDoubt. What keeps it out may do so for ever, and it would come first each time, with nodes kept for it that nobody else is promised.
+	// doubt is how long a job gets no start reservation after it had room for all members and another plugin rejected it. It doubles
+	// each time, up to maxSuspectTime. The obstacle may be permanent, and the job would be first in line each time, holding nodes that no other
+	// job can reserve.
 	doubt, mostDoubt = 10 * time.Minute, 24 * time.Hour
-	// searchShare is which part of the time is spent on the search for jobs that are promised nothing yet: one in so many parts.
+	// searchShare bounds the time spent on searches for jobs without a start reservation: one part in so many.
 	searchShare = 50
-	// forecastBudget is how many pods may be looked at in one such search, a pod each time that its node is tried.
+	// forecastBudget is how many pods one such search may visit, counting a pod each time its node is tried.
 	forecastBudget = 500_000
 )
 
-// searches are when it was looked where jobs start.
+// searches records when earliest starts were computed.
 type searches struct {
 	mu sync.Mutex
-	// next is when it may be looked again for a job, and rests until when for none in the line of a pool that was promised nothing.
+	// next is when a job may be searched again. poolRestUntil is until when no search is done for unreserved jobs in the queue of a pool.
 	next  map[string]time.Time
 	rests map[string]time.Time
-	// doubts are for how long jobs were promised nothing the last time.
+	// doubts are the last suspect times of jobs.
 	doubts map[string]time.Duration
-	// followed are the jobs whose promises are looked after.
+	// followed are the jobs whose reservations are renewed by a timer.
 	followed sets.Set[string]
 }
 
-// mostSearches is how many jobs, and pools, are remembered.
+// mostSearches is how many jobs, and how many pools, are remembered.
 const mostSearches = 10_000
 
-// may reports whether it may be looked for a job.
+// may reports whether a search for a job is allowed now.
 func (s *searches) may(job, pool string, promised bool, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !now.Before(s.next[job]) && (promised || !now.Before(s.rests[pool]))
 }
 
-// done notes a search that took from one time to another.
+// done records a search that took from one time to another.
 func (s *searches) done(job, pool string, from, to time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +63,7 @@ func (s *searches) done(job, pool string, from, to time.Time) {
 	put(&s.rests, pool, to.Add(searchShare*to.Sub(from)), to)
 }
 
-// doubt notes that a job is promised nothing for a while.
+// doubt denies a job start reservations for a while.
 func (s *searches) doubt(job string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +74,7 @@ func (s *searches) doubt(job string, now time.Time) {
 	put(&s.next, job, now.Add(s.doubts[job]), now)
 }
 
-// put notes a time, and drops those that are over where there are too many.
+// put stores a time, and drops expired entries when there are too many.
 func put(times *map[string]time.Time, key string, until, now time.Time) {
 	if len(*times) >= mostSearches {
 		maps.DeleteFunc(*times, func(_ string, next time.Time) bool { return next.Before(now) })
@@ -84,7 +85,7 @@ func put(times *map[string]time.Time, key string, until, now time.Time) {
 	(*times)[key] = until
 }
 
-// follow reports whether nobody looks after the promise of a job yet, and notes that somebody does. leave ends that.
+// follow reports whether the reservation of a job has no renewal timer yet, and claims it. stopWatching ends that.
 func (s *searches) follow(job string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *searches) leave(job string) {
 	s.followed.Delete(job)
 }
 
-// lineUp says where a pod stands in the line of those that wait: a member where its gang does.
+// lineUp returns the queue position of a pod. A member has the position of its gang.
 func (p *Plugin) lineUp(pod *corev1.Pod) backfill.Turn {
 	turn := backfill.Turn{Job: string(pod.UID), Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time}
 	if name, ok := p.groups.groupOf(pod); ok {
@@ -115,17 +116,17 @@ func (p *Plugin) lineUp(pod *corev1.Pod) backfill.Turn {
 	return turn
 }
 
-// jobOf names a gang among all jobs.
+// jobOf returns the unique job name of a gang.
 func jobOf(g gang) string { return g.group.String() + "/" + string(g.owner) }
 
-// promise keeps for a job that does not fit the places on which it fits first, if it is the first in the line of its
-// pool of those to which that can be promised. It returns what to tell of it, "" for nothing.
+// promise reserves the earliest possible start for a job that does not fit, if the job is first in the queue of its pool among those that can
+// get a reservation. It returns the message for the job, "" for none.
 func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusReader) string {
 	if p.promises.Horizon() == 0 {
 		return ""
 	}
 	now := p.now()
-	if now.IsZero() { // a simulation, in which nothing ends, has a clock that stands still
+	if now.IsZero() { // in a simulation nothing ends and the clock stands still
 		return ""
 	}
 	turn, pool := p.lineUp(m.waiting[0]), gpu.PodPool(m.waiting[0])
@@ -144,7 +145,7 @@ func (p *Plugin) promise(group *podGroup, m *members, refused fwk.NodeToStatusRe
 	return toldOf(own)
 }
 
-// toldOf is what a job is told of its promise.
+// toldOf is the message that tells a job about its start reservation.
 func toldOf(own *backfill.Promise) string {
 	somewhere, in := reason.Promised, reason.PromisedIn
 	if own.Expected {
@@ -157,7 +158,7 @@ func toldOf(own *backfill.Promise) string {
 	return in.Text.Of(len(own.Places), own.Domain, at)
 }
 
-// renew looks where a job starts first, and promises it that; nil for nothing that it can be promised.
+// renew computes the earliest start of a job and reserves it. It returns nil if nothing can be reserved.
 func (p *Plugin) renew(group *podGroup, m *members, turn backfill.Turn, own *backfill.Promise, refused fwk.NodeToStatusReader) *backfill.Promise {
 	now, pool := p.now(), gpu.PodPool(m.waiting[0])
 	p.promises.SettleBets(turn.Job, func(name types.NamespacedName, uid types.UID) bool {
@@ -166,7 +167,7 @@ func (p *Plugin) renew(group *podGroup, m *members, turn backfill.Turn, own *bac
 	})
 	own, fits := p.earliest(group, m, now, own, refused)
 	p.searches.done(turn.Job, pool, now, p.now())
-	if fits && group.minMember == 1 { // of a gang PostFilter is told: breakPromise
+	if fits && group.minMember == 1 { // for a gang, PostFilter does this: breakReservation
 		p.searches.doubt(turn.Job, now)
 	}
 	if own == nil {
@@ -181,8 +182,8 @@ func (p *Plugin) renew(group *podGroup, m *members, turn backfill.Turn, own *bac
 	return own
 }
 
-// lacksRoomAlone reports whether a job waits for nothing but that others end: it is whole, within its quota, does not hold out for a
-// better place, and no other plugin keeps it from all nodes.
+// lacksRoomAlone reports whether a job only waits for other pods to end: it is whole, within its quota, is not waiting for a better placement,
+// and no other plugin keeps it from all nodes.
 func (p *Plugin) lacksRoomAlone(group *podGroup, m *members, refused fwk.NodeToStatusReader) bool {
 	if m.missing(group.minMember) != "" || len(group.minResources) > 0 || overQuota(p.requestOf(group, m)) != "" {
 		return false
@@ -193,7 +194,7 @@ func (p *Plugin) lacksRoomAlone(group *podGroup, m *members, refused fwk.NodeToS
 	return !p.places.waitsByChoice(gangOf(m.waiting[0], group)) && (refused == nil || refused.Get("").Plugin() == Name)
 }
 
-// nodeNames are those of the snapshot.
+// nodeNames returns the names of the nodes of the snapshot.
 func (p *Plugin) nodeNames() (names []string) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -205,7 +206,7 @@ func (p *Plugin) nodeNames() (names []string) {
 	return names
 }
 
-// lacksRoom reports whether a pod was refused by a node because of those who are there, or who were promised to be.
+// lacksRoom reports whether a node refused a pod because of the pods that are on it, or that have reserved it.
 func lacksRoom(refused fwk.NodeToStatusReader, nodes []string) bool {
 	return refused == nil || slices.ContainsFunc(nodes, func(node string) bool {
 		status := refused.Get(node)
@@ -217,9 +218,9 @@ func lacksRoom(refused fwk.NodeToStatusReader, nodes []string) bool {
 // ofRoom are the plugins that refuse nodes which are full, by name: no plugin knows another one.
 var ofRoom = sets.New("GPUFilter", "NodeResourcesFit")
 
-// lookAgain has a job that was promised a start tried twice a minute, and ends what it was promised when nobody of it waits any more, or
-// nobody has renewed it for long: no change in the cluster tells that somebody has not left who should have, nor whose labels have changed,
-// and those who were kept out are tried when it ends.
+// lookAgain activates a job with a start reservation twice a minute. It ends the reservation when no pod of the job waits any more, or when it
+// has not been renewed for long. No event in the cluster reports a pod that did not end in time, or changed labels. Pods that the reservation
+// kept out are retried when it ends.
 func (p *Plugin) lookAgain(job string, pod *corev1.Pod) {
 	if p.replay {
 		return
@@ -241,7 +242,7 @@ func (p *Plugin) lookAgain(job string, pod *corev1.Pod) {
 	})
 }
 
-// waitingOf returns a pod of a job that waits, nil for none: this one, if it does.
+// waitingOf returns a waiting pod of a job, nil if there is none. It prefers the given pod.
 func (p *Plugin) waitingOf(job string, pod *corev1.Pod) *corev1.Pod {
 	candidates := []*corev1.Pod{p.living(nameOf(pod), pod.UID)}
 	if name, ok := p.groups.groupOf(pod); ok {
@@ -257,8 +258,8 @@ func (p *Plugin) waitingOf(job string, pod *corev1.Pod) *corev1.Pod {
 	return nil
 }
 
-// breakPromise gives back what a job was promised that has room for all and is refused by another plugin: what keeps it out
-// may do so for ever, and would keep out others with it. Where a member found no room it was not for that.
+// breakPromise ends the reservation of a job that has room for all members and is rejected by another plugin. The obstacle may be permanent, and
+// would keep out other jobs as well. It does nothing if a member found no room.
 func (p *Plugin) breakPromise(pod *corev1.Pod, refused fwk.NodeToStatusReader) {
 	job := p.lineUp(pod).Job
 	if p.promises.Book().Of(job) == nil || refused != nil && lacksRoom(refused, p.nodeNames()) {
@@ -268,14 +269,14 @@ func (p *Plugin) breakPromise(pod *corev1.Pod, refused fwk.NodeToStatusReader) {
 	p.promises.End(job)
 }
 
-// promiseOne is promise for a pod of no gang.
+// promiseOne is reserveStart for a pod without a gang.
 func (p *Plugin) promiseOne(pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
 	_, group, m := aloneOf(pod)
 	return p.promise(group, &m, refused)
 }
 
-// earliest returns where and when a job fits first, nil for nowhere in time. Where it was promised a start before it stays with
-// these places as long as it starts there by then. fits says that it has room now, so that something else keeps it out.
+// earliest returns where and when a job fits first, nil if it does not fit in time. A job with a reservation keeps its places as long as it
+// starts there by then. fits says that there is room now, so that something else keeps the job out.
 func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *backfill.Promise, refused fwk.NodeToStatusReader) (first *backfill.Promise, fits bool) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -290,7 +291,7 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 	}
 	seats, err := b.seatsOf(of.kinds)
 	if err != nil {
-		return nil, false // GPUFilter tells what is wrong with the pod
+		return nil, false // GPUFilter reports what is wrong with the pod
 	}
 	on := siteOf(group.layout, seats, b)
 	on.seatIn(of)
@@ -310,7 +311,7 @@ func (p *Plugin) earliest(group *podGroup, m *members, now time.Time, before *ba
 	return first, false
 }
 
-// kept is a promise that rests on the same as another one will, by deadlines alone or not; nil if it does not.
+// kept returns a reservation that rests on the same grounds as a new one, deadlines alone or expected ends; nil if it does not.
 func kept(before *backfill.Promise, expected bool) *backfill.Promise {
 	if before == nil || before.Expected != expected {
 		return nil
@@ -318,7 +319,8 @@ func kept(before *backfill.Promise, expected bool) *backfill.Promise {
 	return before
 }
 
-// firstBy is where members fit first by a time, nil for nowhere: on the places of a promise that they have, as long as they start there by then.
+// firstBy returns where members fit first by a time, nil for nowhere. It prefers the places of an existing reservation, as long as they start
+// there by then.
 func (f *forecast) firstBy(waiting []kind, standing []int, latest time.Time, before *backfill.Promise) *backfill.Promise {
 	at, plan := f.search(waiting, standing, latest, nil)
 	if plan == nil || f.left < 0 {
@@ -333,8 +335,8 @@ func (f *forecast) firstBy(waiting []kind, standing []int, latest time.Time, bef
 	return f.promised(waiting, plan, at)
 }
 
-// asBefore is what a job was promised before, where it has room now and is only made to wait for a moment; nil where something else
-// than room keeps it out.
+// asBefore keeps the reservation of a job that has room now and only backs off for a moment. It returns nil if something other than room keeps
+// the job out.
 func (*forecast) asBefore(before *backfill.Promise, backsOff bool) *backfill.Promise {
 	if before == nil || !backsOff {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// What members are told, in words that gpuctl knows.
+// Messages for members, in words that gpuctl knows.
 var (
 	reasonNoGroup = string(reason.GangUnknown.Text)
 	reasonBackoff = string(reason.GangTurnedAway.Text)
@@ -25,22 +25,22 @@ var (
 )
 
 const (
-	// reasonWhole is told of each member for which there is no place.
+	// reasonWhole is the message of each member for which there is no place.
 	reasonWhole = string(reason.GangWhole)
-	// What members are told that give up their places: another one found none, or lost its own.
+	// Messages for members that give up their places, because a sibling found none or lost its own.
 	reasonSibling = string(reason.GangSiblingRefused)
 	reasonLost    = string(reason.GangSiblingLost)
-	// reasonNoEviction is what preemption is told of each node that it could make room on.
+	// reasonNoEviction is the status that preemption gets for each node where it could make room.
 	reasonNoEviction = string(reason.GangEvictsNobody)
-	// reasonElsewhere is told of nodes that the plan for a gang has not chosen.
+	// reasonElsewhere is the status of nodes that the plan for a gang has not chosen.
 	reasonElsewhere = string(reason.GangPlannedElsewhere)
 )
 
-// PreFilter turns a member away while there is no room for all of a gang. Without that gangs would take places and give
-// them up again without end, and wake each other up each time. A gang that has begun goes on. No status of it lets others
-// be evicted: what is missing is room for several.
+// PreFilter rejects a member while there is no room for the whole gang. Otherwise gangs would take places and give them up again without end,
+// and wake each other up each time. A gang that has begun continues. No status of PreFilter allows preemption: what is missing is room for
+// several pods.
 //
-// Pods of no gang are skipped, and those whose gang runs without them: they are placed like any other.
+// Pods without a gang are skipped, as are pods whose gang runs without them: they are placed like any other pod.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	name, ok := p.groups.groupOf(pod)
 	if !ok || p.finished.before(pod) {
@@ -68,7 +68,8 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	return cycle.result(), nil
 }
 
-// joins lets a member come to a gang that stands: beside the others, where its layout requires it, or those of its segment.
+// joins lets a member join a gang that is already complete: beside the other members if its layout requires it, or beside those of its
+// segment.
 func (p *Plugin) joins(state fwk.CycleState, g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	cycle := &attempt{}
 	if group.layout.segment == 0 {
@@ -87,7 +88,7 @@ func (p *Plugin) joins(state fwk.CycleState, g gang, group *podGroup, m *members
 	return cycle.result(), nil
 }
 
-// unusable says why no gang can be made of a PodGroup, "" if one can.
+// unusable returns why a PodGroup cannot form a gang, "" if it can.
 func unusable(group *podGroup) string {
 	switch {
 	case group == nil:
@@ -98,7 +99,7 @@ func unusable(group *podGroup) string {
 	return ""
 }
 
-// refuse says why a gang may not begin, "" if it may.
+// refuse returns why a gang may not begin, "" if it may.
 func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo, changes *cycle.Changes) string {
 	if reason := m.missing(group.minMember); reason != "" {
 		return reason
@@ -114,7 +115,7 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 		return why
 	}
 	if len(m.placed) > m.bound && (group.layout.isAny() || p.places.planOf(g).has(m.waiting[0])) {
-		return "" // this process found room for all, and has given some of it to others
+		return "" // this process found room for all, and some siblings already hold places
 	}
 	b := p.bearingOf(nodes)
 	b.request = p.requestOf(group, m)
@@ -140,15 +141,15 @@ func (p *Plugin) refuse(g gang, group *podGroup, m *members, nodes []fwk.NodeInf
 	return reason
 }
 
-// isChoice reports whether a gang waits because it wants to: there is room, and it holds out for better.
+// isChoice reports whether a gang waits voluntarily: there is room, and it waits for a better placement.
 func isChoice(why string) bool {
 	_, one := reason.GangHoldsOut.Text.In(why)
 	_, each := reason.GangSegmentsHoldOut.Text.In(why)
 	return one || each
 }
 
-// withoutRoom says why there is no room for all members, "" when there may be: also when they are too many kinds, which
-// would have to be planned one by one.
+// withoutRoom returns why there is no room for all members, "" if there may be some. It also returns "" if the members are of too many classes,
+// which would have to be planned one by one.
 func withoutRoom(group *podGroup, m *members, b bearing) string {
 	waiting := kindsOf(m.waiting)
 	var seats []seat
@@ -159,7 +160,7 @@ func withoutRoom(group *podGroup, m *members, b bearing) string {
 	if name := lacking(group.minResources, m.placed, seats, b.nodes); name != "" {
 		return reason.GangLacksResource.Text.Of(name)
 	}
-	if waiting.varied || unread != nil { // GPUFilter tells what is wrong with the pod
+	if waiting.varied || unread != nil { // GPUFilter reports what is wrong with the pod
 		return ""
 	}
 	why := b.roomFor(waiting.of, seats, len(m.placed)).verdict(group.minMember)
@@ -169,11 +170,11 @@ func withoutRoom(group *podGroup, m *members, b bearing) string {
 	return b.withoutRoomTogether(group, m, waiting.of, seats)
 }
 
-// firstNodes are on how many nodes with room members of several kinds are tried together before all nodes count: mostly they have room there, and
-// counting the room of thousands of nodes for pods that differ from all before takes longer than placing them.
+// firstNodes are the numbers of nodes with room on which members of several classes are tried together before all nodes are. Usually they fit
+// there, and counting the room of thousands of nodes for pods that differ from all earlier ones takes longer than placing them.
 var firstNodes = [...]int{64, 1024}
 
-// withoutRoomTogether says why there is no room for members of several kinds, each of which has room when the others are not there.
+// withoutRoomTogether returns why there is no room for members of several classes, each of which has room on its own.
 func (b bearing) withoutRoomTogether(group *podGroup, m *members, waiting []kind, seats []seat) string {
 	want := group.minMember - len(m.placed)
 	count := func(s *site, room func(node, role int, beside []int) int) int {
@@ -201,9 +202,9 @@ func (b bearing) withoutRoomTogether(group *podGroup, m *members, waiting []kind
 	return room{placed: len(m.placed), free: free, empty: count(s, s.empty)}.verdict(group.minMember)
 }
 
-// keptFor returns what is kept on nodes for pods that come before the members of a gang: those that preemption or
-// gpuctl advise defrag nominated, of the gang's priority or a higher one. Filter has them on the nodes, too, so that members
-// would begin and find no place. Only nodes are asked that pods name as theirs, not all of a cluster. The second value is a fingerprint of these pods.
+// keptFor returns the requests of pods that are nominated to nodes and come before the members of a gang: nominated by preemption or by gpuctl
+// advise defrag, with the priority of the gang or higher. Filter counts them on the nodes as well, so without this members would begin and find
+// no place. Only nodes named in a nomination are visited, not the whole cluster. The second value is a fingerprint of these pods.
 func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][]cycle.Ask, of uint64) {
 	least, request := corev1helpers.PodPriority(m.waiting[0]), p.requestOf(group, m)
 	for _, node := range p.pods.ListIndexFuncValues(byNomination) {
@@ -222,7 +223,7 @@ func (p *Plugin) keptFor(g gang, group *podGroup, m *members) (kept map[string][
 	return kept, of
 }
 
-// isOf reports whether a pod is a member of a gang, or the pod alone that the gang is made of.
+// isOf reports whether a pod is a member of a gang, or the single pod that the gang consists of.
 func (p *Plugin) isOf(g gang, group *podGroup, m *members, pod *corev1.Pod) bool {
 	if g.isAlone() {
 		return pod.UID == m.waiting[0].UID
@@ -231,7 +232,8 @@ func (p *Plugin) isOf(g gang, group *podGroup, m *members, pod *corev1.Pod) bool
 	return ok && name == g.group && gangOf(pod, group) == g
 }
 
-// closedTo is a fingerprint of what is kept from members: they differ in how long they may run, if in anything.
+// closedTo returns a fingerprint of the node reservations that apply to the waiting members. Members differ only in how long they
+// may run.
 func (p *Plugin) closedTo(waiting []*corev1.Pod) (of uint64) {
 	if !p.reservations.Any() {
 		return 0
@@ -246,28 +248,28 @@ func (p *Plugin) closedTo(waiting []*corev1.Pod) (of uint64) {
 	return of
 }
 
-// basisOf is what a verdict on the room rests on, of so many nodes with that as their latest generation.
+// basisOf returns the basis of a verdict on room, for a number of nodes and their latest generation.
 func basisOf(nodes int, generation int64, group *podGroup, m *members) basis {
 	return basis{
 		members: fingerprint(m.waiting), nodes: nodes, generation: generation, group: string(group.UID) + "/" + group.ResourceVersion, placed: len(m.placed),
 	}
 }
 
-// attempt is the state of a cycle of a member.
+// attempt is the cycle state of a member.
 type attempt struct {
-	// begins says that its gang does not stand yet, so that nobody is evicted for it.
+	// begins says that the gang is incomplete, so that no pod is evicted for it.
 	begins bool
-	// evicting is set in the copies of it with which preemption tries what would be if some pods were gone.
+	// evicting is set in the copies that preemption uses to check what would happen without some pods.
 	evicting bool
-	// rehearsed says that it is none: what other plugins say of a place is tried.
+	// rehearsed says that this is a dry run that asks the other plugins about a placement.
 	rehearsed bool
 	// allowed are the nodes that it may go to, nil for all.
 	allowed sets.Set[string]
-	// leans says that it joins its segment, and may go elsewhere when it is refused there.
+	// leans says that the member prefers the domain of its segment, and may go elsewhere if it is rejected there.
 	leans bool
 }
 
-// result has the scheduler look at the nodes alone that the member may go to.
+// result limits the scheduler to the nodes that the member may use.
 func (a *attempt) result() *fwk.PreFilterResult {
 	if a.allowed == nil {
 		return nil
@@ -275,13 +277,13 @@ func (a *attempt) result() *fwk.PreFilterResult {
 	return &fwk.PreFilterResult{NodeNames: a.allowed}
 }
 
-// begins says whether PreFilter has let a member begin in this cycle.
+// begins reports whether PreFilter let a member begin in this cycle.
 func begins(state fwk.CycleState) bool {
 	a := attemptIn(state)
 	return a != nil && a.begins
 }
 
-// plannedIn is the one node that a member was to go to in this cycle by the plan for its gang, "" for none.
+// plannedIn returns the one node planned for a member in this cycle, "" for none.
 func plannedIn(state fwk.CycleState) string {
 	if a := attemptIn(state); a != nil && a.begins && a.allowed.Len() == 1 {
 		return a.allowed.UnsortedList()[0]
@@ -303,7 +305,7 @@ const stateKey fwk.StateKey = "PreFilter" + Name
 // Clone implements fwk.StateData. The nodes are only read.
 func (a *attempt) Clone() fwk.StateData { clone := *a; return &clone }
 
-// PreFilterExtensions returns the plugin: it wants to know when pods are taken away.
+// PreFilterExtensions returns the plugin, which tracks the removal of pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
 // AddPod changes nothing.
@@ -311,7 +313,7 @@ func (*Plugin) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo,
 	return nil
 }
 
-// RemovePod notes that a pod is taken off a node, which preemption alone does.
+// RemovePod notes that a pod is removed from a node, which only preemption does.
 func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
 	if a := attemptIn(state); a != nil {
 		a.evicting = true
@@ -319,9 +321,9 @@ func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod,
 	return nil
 }
 
-// Filter keeps members to their plan, also on the node that they are nominated for, of which PreFilter is not asked. And it
-// lets no member that begins have others evicted: each would evict for itself alone, so that a gang for which one node is
-// missing evicted once a member, and one that cannot start for another reason did so over and over.
+// Filter restricts members to their plan, also on their nominated node, for which PreFilter is not called. It also prevents preemption for a
+// single member of an incomplete gang. Each member would evict only for itself: a gang that lacks one node would evict once for each member, and
+// a gang that cannot start for another reason would do so over and over.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	a := attemptIn(state)
 	switch {

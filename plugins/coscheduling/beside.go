@@ -8,23 +8,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// guests are members of a gang that are to come to a node.
+// guests are members of a gang that are to be placed on a node.
 type guests struct {
 	*seat
 	count int
 }
 
-// change is what is taken to be different on a node.
+// change is a hypothetical change to a node.
 type change struct {
-	// come are members that are there, too.
+	// come are additional members on the node.
 	come []guests
-	// gone are pods that are not there any more.
+	// gone are pods that have left the node.
 	gone []fwk.PodInfo
-	// empty says that nobody else is there, and that the node is open.
+	// empty says that the node is open and has no other pods.
 	empty bool
 }
 
-// beside is how many such pods a node has room for after a change.
+// beside returns how many more such pods a node has room for after a change.
 func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
 	access := s.accessTo(info.Node())
 	if access == never || !c.empty && !s.isOpen(info.Node(), access) {
@@ -49,7 +49,7 @@ func (s *seat) beside(c *change, info fwk.NodeInfo, b bearing) int {
 	return room
 }
 
-// sums is how many such pods a node has room for after a change by amounts alone.
+// sums returns how many such pods fit on a node after a change, by resource amounts alone.
 func (s *seat) sums(c *change, info fwk.NodeInfo, b bearing) int {
 	room := maxMembers
 	if s.alone {
@@ -77,7 +77,7 @@ func appendUIDs(uids []types.UID, pods []fwk.PodInfo) []types.UID {
 	return uids
 }
 
-// seatAll gives guests their cards, and reports false where there are too few.
+// seatAll allocates GPUs to guests, and returns false if there are too few.
 func seatAll(cards *gpu.Allocator, used *gpu.Used, others []guests) bool {
 	for _, other := range others {
 		for range other.count {
@@ -91,7 +91,7 @@ func seatAll(cards *gpu.Allocator, used *gpu.Used, others []guests) bool {
 	return true
 }
 
-// asksOf is what guests ask of their node together.
+// asksOf returns the combined requests of guests.
 func asksOf(others []guests) (asks []cycle.Ask) {
 	for _, other := range others {
 		for range other.count {

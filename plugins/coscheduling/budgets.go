@@ -12,8 +12,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 )
 
-// keep notes what the units spend of disruption budgets, and leaves out those that budgets do not allow to leave, whoever else stays. Of
-// several that one budget counts the search takes those whose leaving helps.
+// keep records what each unit spends of disruption budgets, and drops units whose budgets never allow their eviction. Among several
+// units of one budget, the search picks the ones whose eviction helps.
 func (c *crowd) keep(b *budgets) {
 	stays, numbers := make([]bool, len(c.units)), map[*budget]int{}
 	for i := range c.units {
@@ -38,10 +38,10 @@ func (c *crowd) keep(b *budgets) {
 	}
 }
 
-// budgets are how many disruptions each PodDisruptionBudget allows still.
+// budgets track how many disruptions each PodDisruptionBudget still allows.
 type budgets struct {
 	lister policylisters.PodDisruptionBudgetLister
-	// uncounted are pods that leave, which a budget may not say yet.
+	// uncounted are leaving pods that a budget may not have counted yet.
 	uncounted []*corev1.Pod
 	known     map[string][]*budget // by namespace
 }
@@ -57,7 +57,7 @@ func newBudgets(lister policylisters.PodDisruptionBudgetLister, uncounted []*cor
 	return &budgets{lister: lister, uncounted: uncounted, known: map[string][]*budget{}}
 }
 
-// in returns those of a namespace.
+// in returns the budgets of a namespace.
 func (b *budgets) in(namespace string) []*budget {
 	if all, ok := b.known[namespace]; ok || b.lister == nil {
 		return all
@@ -87,18 +87,18 @@ func (b *budgets) in(namespace string) []*budget {
 	return all
 }
 
-// counts reports whether the disruption of a pod is one of a budget, which has not counted it yet.
+// counts reports whether the disruption of a pod would count against a budget that has not counted it yet.
 func (b *budget) counts(pod *corev1.Pod) bool {
 	return !b.spent[pod.Name] && b.selector.Matches(labels.Set(pod.Labels))
 }
 
-// cost is how many disruptions of a budget some pods are.
+// cost is how many disruptions of a budget some pods use.
 type cost struct {
 	*budget
 	pods int32
 }
 
-// costs are those of the disruption of some pods, by budget.
+// costs returns the disruption costs of some pods, by budget.
 func (b *budgets) costs(pods []*corev1.Pod) (costs []cost) {
 	for _, pod := range pods {
 		for _, budget := range b.in(pod.Namespace) {

@@ -2,12 +2,12 @@ package coscheduling
 
 import corev1 "k8s.io/api/core/v1"
 
-// Call has a pod sorted before all others of its priority that come in nobody's place and whose gangs have not begun, nil for none. It is
-// known by its address: that copy is put in the queue after it is called, and is out of it before another one is called, so that what the
-// queue compares of a pod in it never changes.
+// Call moves a pod ahead of all others of its priority, except those that replace another pod and those whose gangs have begun; nil ends that.
+// The pod is identified by its address. The copy enters the queue after the call and leaves it before the next call, so what the queue compares
+// for a pod in it never changes.
 func (p *Plugin) Call(pod *corev1.Pod) { p.turns.called.Store(pod) }
 
-// Waiting is a pod that waits as the informers have it now, nil for one that does not any more.
+// Waiting returns the current version of a waiting pod from the informers, nil if it no longer waits.
 func (p *Plugin) Waiting(pod *corev1.Pod) *corev1.Pod {
 	if there := p.living(nameOf(pod), pod.UID); there != nil && there.Spec.NodeName == "" {
 		return there
@@ -15,15 +15,15 @@ func (p *Plugin) Waiting(pod *corev1.Pod) *corev1.Pod {
 	return nil
 }
 
-// Before reports whether a pod that waits comes before another one by the order of the queue, whosever turn it is.
+// Before reports whether a waiting pod comes before another one in queue order, regardless of whose turn it is.
 func (p *Plugin) Before(a, b *corev1.Pod) bool {
 	return p.less(a, b, p.rankSince(a, p.turns.since(a.UID)), p.rankSince(b, p.turns.since(b.UID)))
 }
 
-// Fails notes that an attempt of a pod has failed, before the queue has it again.
+// Fails records a failed attempt of a pod, before it returns to the queue.
 func (p *Plugin) Fails(pod *corev1.Pod) { p.turns.fails(pod.UID, p.now()) }
 
-// GoesOn reports whether the gang of a pod has begun to take places: it is not kept waiting halfway.
+// GoesOn reports whether the gang of a pod has begun to take places. Such a gang is not interrupted.
 func (p *Plugin) GoesOn(pod *corev1.Pod) bool {
 	name, ok := p.groups.groupOf(pod)
 	if !ok {
@@ -33,13 +33,13 @@ func (p *Plugin) GoesOn(pod *corev1.Pod) bool {
 	return unusable(group) == "" && p.places.begun(gangOf(pod, group), group.minMember)
 }
 
-// ComesFirst reports whether a pod stands in the queue before all others of its priority: its gang had begun when it came, or it comes in
-// the place of one that left when it was told to.
+// ComesFirst reports whether a pod stands in the queue before all others of its priority: its gang had begun when the pod arrived, or the pod
+// replaces one that left after a preemption notice.
 func (p *Plugin) ComesFirst(pod *corev1.Pod) bool {
 	as, _ := p.turns.of(pod.UID)
 	return as.begun || as.resumes
 }
 
-// News are some of the pods that were put in the queue since it was called last, of each namespace. Some may back off, or be kept out by another
-// plugin.
+// News returns some of the pods that entered the queue since the last call, from each namespace. Some may be backing off, or be held out by
+// another plugin.
 func (p *Plugin) News() []*corev1.Pod { return p.turns.takeNews() }

@@ -24,19 +24,19 @@ import (
 )
 
 const (
-	// writers is how many requests of one gang are under way at a time, and patience how long all may take.
+	// writers is how many requests of one gang run concurrently, and writeTimeout how long all of them may take.
 	writers  = 8
 	patience = 30 * time.Second
-	// foreseeing is how long the API server has to say whether it would bind the members of a gang. What it has not said by then, it allows.
+	// foreseeing is how long the API server has to say whether it would bind the members of a gang. No answer by then counts as yes.
 	foreseeing = 5 * time.Second
-	// again is how long after a write that failed a gang is tried once more, and twice as long each time, up to exhausted.
+	// again is the delay before the first retry after a failed write. It doubles each time, up to baseBackoff.
 	again = time.Second
-	// often is how long that is when the webhook is not believed any more that says it is busy.
+	// often is the delay from which on a webhook that reports to be busy counts as refusing.
 	often = 4 * again
 )
 
-// carryOut asks whether all may leave that have to, nominates the members and then evicts, beside the scheduling of other pods.
-// When that fails the gang is tried once more: what was done by then is seen on the pods.
+// carryOut checks that all victims may be evicted, nominates the members, and then evicts, concurrently with the scheduling of other
+// pods. After a failure the gang is retried: the pods show what was done by then.
 func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemptor *corev1.Pod) {
 	p.departures.begin(move.victims)
 	if move.told == nil {
@@ -76,8 +76,8 @@ func (p *Plugin) carryOut(g gang, move *clearance, members []*corev1.Pod, preemp
 	}()
 }
 
-// fallBack has a gang tried once more for which not all have left: any of its members, as the one that was tried may be gone. If
-// one is, none goes where they were to, and idle nodes among those are for others again.
+// fallBack retries a gang whose preemption was not completed, by any of its members, because the one that was tried may be gone. If a
+// member is gone, all nominations end, and idle nodes among them are free for other pods again.
 func (p *Plugin) fallBack(g gang, move *clearance, members []*corev1.Pod) {
 	if move.told != nil {
 		p.withdraw(keyOf(g))
@@ -92,7 +92,7 @@ func (p *Plugin) fallBack(g gang, move *clearance, members []*corev1.Pod) {
 	time.AfterFunc(p.places.putsOff(g, p.now()), func() { p.handle.Activate(klog.Background(), siblings) })
 }
 
-// nominatedBy are members as they are when their nominations have been written, which no informer may have told of yet.
+// nominatedBy returns members as they are after their nominations were written, which the informers may not show yet.
 func nominatedBy(move *clearance, members []*corev1.Pod) []*corev1.Pod {
 	written := make([]*corev1.Pod, len(members))
 	for i, pod := range members {
@@ -102,8 +102,8 @@ func nominatedBy(move *clearance, members []*corev1.Pod) []*corev1.Pod {
 	return written
 }
 
-// askAll has the API server say of each pod whether it may be evicted, before any is: who is let go for a gang that another
-// pod keeps out is gone in vain. Those that it refuses are left alone for a while.
+// askAll dry-runs the eviction of all pods before any is evicted: evicting some pods for a gang that another pod keeps out would be in vain.
+// Pods whose eviction the API server refuses are spared for a while.
 func (p *Plugin) askAll(ctx context.Context, victims []*corev1.Pod, isRefusal func(error) bool) error {
 	var mu sync.Mutex
 	var first error
@@ -115,12 +115,12 @@ func (p *Plugin) askAll(ctx context.Context, victims []*corev1.Pod, isRefusal fu
 				first = err
 			}
 		}
-		return nil // the others are asked all the same
+		return nil // the remaining pods are still checked
 	})
 	return first
 }
 
-// ask has the API server say whether a pod may be evicted. An admission webhook that knows no such question is no refusal.
+// ask dry-runs the eviction of a pod. An admission webhook that does not support dry runs does not count as a refusal.
 func (p *Plugin) ask(ctx context.Context, victim *corev1.Pod, isRefusal func(error) bool) error {
 	if p.handle.GetWaitingPod(victim.UID) != nil {
 		return nil
@@ -135,15 +135,15 @@ func (p *Plugin) ask(ctx context.Context, victim *corev1.Pod, isRefusal func(err
 	return fmt.Errorf("asking whether pod %s may be evicted: %w", klog.KObj(victim), err)
 }
 
-// noteRefusal has a pod left alone that the API server does not let go.
+// noteRefusal spares a pod for a while if the API server refuses its eviction.
 func (p *Plugin) noteRefusal(victim *corev1.Pod, refused bool) {
 	if refused {
 		p.departures.refuse(victim.UID, p.now())
 	}
 }
 
-// isRefusal reports whether the API server has said no, which it would say again; not that it was not reached or is busy. A
-// webhook that does not answer is an internal error.
+// isRefusal reports whether the API server refused for good, and was not merely unreachable or busy. A webhook that does not answer is an
+// internal error.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -156,8 +156,8 @@ func isRefusal(err error) bool {
 	return true
 }
 
-// isDenial reports whether an admission webhook has said no, with a status of its own choice: its type tells nothing. The text is
-// the API server's own (ToStatusErr in pkg/admission/plugin/webhook/errors of k8s.io/apiserver).
+// isDenial reports whether an admission webhook denied the request. The webhook chooses the status, so its type says nothing. The text is the
+// API server's own (ToStatusErr in pkg/admission/plugin/webhook/errors of k8s.io/apiserver).
 func isDenial(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -167,7 +167,7 @@ func isDenial(err error) bool {
 	return strings.HasPrefix(text, "admission webhook ") && strings.Contains(text, " denied the request")
 }
 
-// refusalFor returns what tells a refusal. A webhook that has told a gang over and over that it is busy refuses.
+// refusalFor returns the predicate for refusals of a gang. A webhook that has repeatedly reported to be busy counts as refusing.
 func (p *Plugin) refusalFor(g gang) func(error) bool {
 	if p.places.wasPutOff(g) < often {
 		return isRefusal
@@ -175,10 +175,10 @@ func (p *Plugin) refusalFor(g gang) func(error) bool {
 	return func(err error) bool { return isRefusal(err) || isDenial(err) }
 }
 
-// errUnwanted says that the gang has changed for which others were to leave.
+// errUnwanted says that the gang changed while its preemption was under way.
 var errUnwanted = errors.New("a member of the gang is gone, or has a place, meanwhile")
 
-// evictAll evicts pods as long as that is wanted. It returns those that were evicted, or may have been.
+// evictAll evicts pods as long as that is wanted. It returns the pods that were evicted, or may have been.
 func (p *Plugin) evictAll(ctx context.Context, victims []*corev1.Pod, why farewell, isRefusal func(error) bool, wanted func() bool) (sets.Set[types.UID], error) {
 	var mu sync.Mutex
 	gone := sets.New[types.UID]()
@@ -198,22 +198,22 @@ func (p *Plugin) evictAll(ctx context.Context, victims []*corev1.Pod, why farewe
 	return gone, err
 }
 
-// awaits reports whether all members are there that are to come to places that others leave.
+// awaits reports whether all members with a planned place are still alive.
 func (p *Plugin) awaits(members []*corev1.Pod, move *clearance) bool {
 	return !slices.ContainsFunc(members, func(pod *corev1.Pod) bool { return move.to[pod.UID] != "" && !p.isThere(pod) })
 }
 
-// isThere reports whether a pod lives, as far as the scheduler knows.
+// isThere reports whether a pod is alive, as far as the scheduler knows.
 func (p *Plugin) isThere(pod *corev1.Pod) bool {
 	object, found, err := p.pods.GetByKey(pod.Namespace + "/" + pod.Name)
 	there, ok := object.(*corev1.Pod)
 	return err == nil && found && ok && there.UID == pod.UID && lives(there)
 }
 
-// Settled reports whether nothing that was decided is to be written any more.
+// Settled reports whether no writes are pending.
 func (p *Plugin) Settled() bool { return p.writing.Load() == 0 }
 
-// nominate has members nominated for nodes, and no others: a nomination that outlives its reason keeps others out.
+// nominate sets the nominations of members, and removes all others: a nomination that outlives its reason keeps other pods out.
 func (p *Plugin) nominate(members []*corev1.Pod, to map[types.UID]string) {
 	stale := slices.DeleteFunc(slices.Clone(members), func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName == to[pod.UID] })
 	if len(stale) == 0 {
@@ -230,7 +230,7 @@ func (p *Plugin) nominate(members []*corev1.Pod, to map[types.UID]string) {
 	}()
 }
 
-// keepNominated nominates all members where some are and others are not, as a write has failed.
+// keepNominated nominates all members if only some are nominated, after a failed write.
 func (p *Plugin) keepNominated(members []*corev1.Pod, to map[types.UID]string) {
 	some, all := false, true
 	for _, pod := range members {
@@ -252,7 +252,7 @@ func (p *Plugin) each(ctx context.Context, pods []*corev1.Pod, write func(contex
 	return group.Wait() //nolint:wrapcheck // it is one of ours
 }
 
-// writeNomination writes on a pod where it is to go, "" for nowhere.
+// writeNomination sets the nominated node of a pod, "" for none.
 func (p *Plugin) writeNomination(ctx context.Context, pod *corev1.Pod, node string) error {
 	if pod.Status.NominatedNodeName == node {
 		return nil
@@ -264,7 +264,7 @@ func (p *Plugin) writeNomination(ctx context.Context, pod *corev1.Pod, node stri
 	return p.patchStatus(ctx, pod, types.MergePatchType, status)
 }
 
-// evict deletes a pod as kube-scheduler's own preemption does: it says why, and rejects one that waits in Permit.
+// evict deletes a pod the way kube-scheduler's own preemption does: it writes the reason, and rejects a pod that waits in Permit.
 func (p *Plugin) evict(ctx context.Context, victim *corev1.Pod, why farewell) error {
 	if waits := p.handle.GetWaitingPod(victim.UID); waits != nil {
 		waits.Reject(Name, "preempted")
@@ -288,7 +288,7 @@ func (p *Plugin) evict(ctx context.Context, victim *corev1.Pod, why farewell) er
 	return nil
 }
 
-// patchStatus changes the status of a pod, unless it is gone or another of its name has come.
+// patchStatus patches the status of a pod, unless the pod is gone or replaced by another of its name.
 func (p *Plugin) patchStatus(ctx context.Context, pod *corev1.Pod, kind types.PatchType, status map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
@@ -305,8 +305,8 @@ func (p *Plugin) patchStatus(ctx context.Context, pod *corev1.Pod, kind types.Pa
 	return nil
 }
 
-// isGone reports whether a write failed because the pod is not there any more, or another of its name is. The API server says
-// Conflict of that, and also when others write to the pod at the same time.
+// isGone reports whether a write failed because the pod is gone, or another pod has its name. The API server returns Conflict for that, and also
+// for concurrent writes to the pod.
 func (p *Plugin) isGone(ctx context.Context, pod *corev1.Pod, err error) bool {
 	if !apierrors.IsConflict(err) {
 		return apierrors.IsNotFound(err)

@@ -1,16 +1,14 @@
-// Package coscheduling holds the pods of a PodGroup back until all of them have a place. It is what scheduler-plugins'
-// Coscheduling is, under its name, with its arguments and its PodGroups; nothing else in this project knows it: gangs are
-// pods with the label scheduling.x-k8s.io/pod-group and a PodGroup, whoever places them.
+// Package coscheduling holds the pods of a PodGroup back until all of them have a place. It replaces scheduler-plugins' Coscheduling, under the
+// same name, with the same arguments and PodGroups. Nothing else in this project depends on it: a gang is the set of pods with the label
+// scheduling.x-k8s.io/pod-group and a PodGroup, whichever scheduler places them.
 //
-// It decides from memory alone. What users write is read one object at a time and within bounds, so that a PodGroup which
-// cannot be read is one gang that waits, with a reason. Members are counted again at each decision from the pods that are
-// there, not from events, so that a scheduler that has just become the leader knows the gangs of the one before it: the
-// live pods of one controller count, those of a job that is being deleted do not.
+// It decides from memory alone. It reads user input one object at a time and within bounds: a malformed PodGroup is one gang that waits, with a
+// reason. Each decision counts the members from the pods that exist, not from events, so a new leader knows the gangs of its predecessor. Live
+// pods of one controller count; pods of a job that is being deleted do not.
 //
-// A gang begins only while there seems to be room for all of it, and comes first among its equals then, or gangs would take
-// places from each other forever, none of them whole. If its PodGroup says how it is to lie in the topology of the cluster,
-// the first member plans for all. Others are evicted for all of a gang that does not run yet, never for one member of it. A
-// member that is started again after others have succeeded does not wait for those.
+// A gang begins only while there seems to be room for all of it, and then comes first among its equals. Otherwise gangs would take places from
+// each other forever, and none would be whole. If the PodGroup has a topology layout, the first member plans for all. Pods are evicted for a
+// whole gang that does not run yet, never for a single member. A member that restarts after siblings have succeeded does not wait for them.
 package coscheduling
 
 import (
@@ -64,15 +62,15 @@ type Plugin struct {
 	cards    *devices.Ledger
 	// reservations keep nodes from members.
 	reservations *follow.Reservations
-	// promises keep nodes for who comes first in line, searches are when such were looked for.
+	// promises reserve nodes for the first jobs in the queue. startSearches records when earliest starts were computed.
 	promises *backfill.Promises
 	searches searches
-	// quotas say who may have how many GPUs, and who only borrows them.
+	// quotas hold how many GPUs each namespace may use, and which ones are borrowed.
 	quotas  *quotas.Quotas
 	budgets policylisters.PodDisruptionBudgetLister
 	now     func() time.Time
 	replay  bool
-	// framework, and what follows, are those of all profiles.
+	// framework and the fields below are shared by all profiles.
 	framework   Framework
 	foresee     func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
 	foreseeing  time.Duration
@@ -80,29 +78,29 @@ type Plugin struct {
 	notices     *notices
 	resumptions *resumptions
 	turns       *turns
-	// effort is how many pods may be looked at in one search for who leaves.
+	// effort is how many pods one search for victims may visit.
 	effort int
 	places places
 	// arrivals are the gangs that are not whole yet.
 	arrivals arrivals
-	// namesakes are how many pods have the label of a PodGroup.
+	// namesakes counts the pods with the label of each PodGroup.
 	namesakes namesakes
 	tables    tables
 	newest    newest
 	thrift    thrift
-	// alone says that something has been kept of a pod without a gang.
+	// alone says that state exists for a pod without a gang.
 	alone atomic.Bool
-	// asked is the pod that PostFilter was asked about last. The scheduling loop has it to itself.
+	// asked is the pod of the last PostFilter call. Only the scheduling loop uses it.
 	asked types.UID
-	// onEvictions is told of those that leave together, nil for none.
+	// onEvictions receives the number of pods evicted together. It may be nil.
 	onEvictions func(victims int)
-	// writing is how many gangs have something written for them.
+	// writing is how many gangs have writes pending.
 	writing atomic.Int32
 }
 
-// args are those of scheduler-plugins, in the units of this package.
+// args are the arguments of scheduler-plugins, in the units of this package.
 type args struct {
-	// timeout is how long members wait for the others, if their PodGroup says nothing.
+	// timeout is how long members wait for the others, unless their PodGroup says otherwise.
 	timeout time.Duration
 	// backoff is how long no member is tried after one found no place.
 	backoff time.Duration
@@ -112,21 +110,22 @@ type args struct {
 
 // Dependencies are what the instances of all profiles share.
 type Dependencies struct {
-	// Ledger knows which cards are free.
+	// Ledger tracks which GPUs are free.
 	Ledger *devices.Ledger
 	// Reservations are the nodes that are kept. nil keeps none.
 	Reservations *follow.Reservations
-	// Promises are what jobs in line were promised. nil promises nothing.
+	// Promises are the start reservations of queued jobs. nil makes none.
 	Promises *backfill.Promises
-	// Quotas are the GPUQuotas. nil has none.
+	// Quotas are the GPUQuotas. nil applies none.
 	Quotas *quotas.Quotas
 	// Now is the clock of decisions, time.Now if it is nil.
 	Now func() time.Time
-	// Replay says that time is not the machine's. Who sets it tells of pods that are gone ([Plugin.Gone]).
+	// Replay says that time is simulated. The caller then reports pods that are gone ([Plugin.Gone]).
 	Replay bool
-	// Framework makes values of the framework. Without it places that others are to leave for a gang are not tried before.
+	// Framework creates framework values. Without it, the places that a preemption would free are not dry-run.
 	Framework Framework
-	// Foresee asks the API server whether it would bind a pod to a node, and returns in what words it would refuse, "" if it would not. nil: it is not asked.
+	// Foresee asks the API server whether it would bind a pod to a node, and returns the words of its refusal, "" for none. nil disables the
+	// check.
 	Foresee func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) string
 }
 
@@ -138,7 +137,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 	}
 }
 
-// shared is what the instances of all profiles note together.
+// shared is state that all profiles have in common.
 type shared struct {
 	departures  *departures
 	notices     *notices
@@ -146,7 +145,7 @@ type shared struct {
 	turns       *turns
 }
 
-// forProfile asks no API server: the scheduler's informers, of which PodGroups are one now, start later.
+// forProfile makes no API requests: the scheduler's informers, which now include PodGroups, start later.
 func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps Dependencies, shared *shared) (fwk.Plugin, error) {
 	args, err := readArgs(obj)
 	if err != nil {
@@ -219,7 +218,7 @@ func seconds(count int64) time.Duration {
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// SignPod refuses members: whether one is let through depends on the others. All other pods are alike to this plugin.
+// SignPod refuses members, because admitting one depends on the others. This plugin treats all other pods alike.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if _, ok := p.groups.groupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the pod is a member of a gang")
@@ -238,7 +237,7 @@ func (p *Plugin) membersOf(pod *corev1.Pod, group *podGroup) members {
 	return m
 }
 
-// podsIn returns the live pods of a gang, where a PodGroup gathers those of one owner without those of all others.
+// podsIn returns the live pods of a gang. If the PodGroup does not gather several owners, it skips the pods of other owners.
 func (p *Plugin) podsIn(g gang, group *podGroup) []*corev1.Pod {
 	if group.severalOwners {
 		return p.podsOf(g.group)
@@ -257,7 +256,7 @@ func (p *Plugin) podsOf(group types.NamespacedName) []*corev1.Pod {
 func (p *Plugin) indexed(index, key string) []*corev1.Pod {
 	objects, err := p.pods.ByIndex(index, key)
 	if err != nil {
-		return nil // there is the index
+		return nil // the index exists
 	}
 	pods := make([]*corev1.Pod, 0, len(objects))
 	for _, object := range objects {
@@ -268,7 +267,7 @@ func (p *Plugin) indexed(index, key string) []*corev1.Pod {
 	return pods
 }
 
-// placeOf says where a member stands. What is bound to a node that is gone runs nowhere.
+// placeOf returns the place of a member. A pod bound to a node that is gone runs nowhere.
 func (p *Plugin) placeOf(pod *corev1.Pod) place {
 	if pod.Spec.NodeName != "" {
 		if _, err := p.nodes.Get(pod.Spec.NodeName); err == nil {

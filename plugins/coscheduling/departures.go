@@ -9,19 +9,17 @@ import (
 )
 
 const (
-	// recount is how long after an eviction its disruption budgets are taken not to have counted it. Kubernetes' controller takes
+	// recount is how long after an eviction the disruption budgets are assumed not to have counted it. The disruption controller takes
 	// a second or two.
 	recount = 10 * time.Second
-	// firstStay is how long a pod is left alone that could not be evicted. Each time after that it is twice as long, up to
-	// longestStay.
+	// firstStay is how long a pod is spared after its eviction was refused. It doubles each time, up to maxRefusalBackoff.
 	firstStay, longestStay = 30 * time.Second, time.Hour
 )
 
-// departures is who was asked to leave of late: disruption budgets have not counted them yet, and some were not let go. The
-// instances of all profiles share it.
+// departures tracks recent evictions: disruption budgets have not counted them yet, and some were refused. All profiles share it.
 type departures struct {
 	mu sync.Mutex
-	// asked are those about to leave, and until when they count; the zero time is for as long as it is under way.
+	// asked are the evicted pods and until when they count. The zero time means as long as the eviction is under way.
 	asked map[types.UID]departure
 	stays map[types.UID]stay
 }
@@ -31,13 +29,13 @@ type departure struct {
 	until time.Time
 }
 
-// stay is of a pod that could not be evicted: until when it is left alone, and for how long it was this time.
+// stay is the backoff of a pod whose eviction was refused: its end and its duration.
 type stay struct {
 	until time.Time
 	long  time.Duration
 }
 
-// begin notes that pods are about to be evicted.
+// begin records that pods are about to be evicted.
 func (d *departures) begin(pods []*corev1.Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,7 +47,7 @@ func (d *departures) begin(pods []*corev1.Pod) {
 	}
 }
 
-// end notes that it is done: some of the pods were evicted, and the others stay.
+// end records the outcome: some of the pods were evicted, and the others stay.
 func (d *departures) end(pods []*corev1.Pod, gone func(types.UID) bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,7 +60,7 @@ func (d *departures) end(pods []*corev1.Pod, gone func(types.UID) bool, now time
 	}
 }
 
-// uncounted are the pods that budgets may not have counted yet.
+// uncounted returns the evicted pods that budgets may not have counted yet.
 func (d *departures) uncounted(now time.Time) (pods []*corev1.Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +74,7 @@ func (d *departures) uncounted(now time.Time) (pods []*corev1.Pod) {
 	return pods
 }
 
-// refuse notes that a pod could not be evicted. What was noted of others long ago is forgotten.
+// refuse records that the eviction of a pod was refused, and drops old entries.
 func (d *departures) refuse(pod types.UID, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +90,7 @@ func (d *departures) refuse(pod types.UID, now time.Time) {
 	d.stays[pod] = stay{until: now.Add(long), long: long}
 }
 
-// staysOf returns the pods that are to be left alone now.
+// staysOf returns the pods that are spared now.
 func (d *departures) staysOf(now time.Time) map[types.UID]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

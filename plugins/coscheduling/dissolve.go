@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// completeWithin is how long a gang may have some of its places and no room for the others, until it gives them up.
+	// completeWithin is how long a gang may hold some of its places without room for the others before it gives them up.
 	completeWithin = 5 * time.Second
-	// mostLost is the most that is lost then: a gang that has run for longer keeps its places whatever it looks like.
+	// mostLost bounds the work that may be lost: a gang that has run for longer keeps its places, whatever it looks like.
 	mostLost = 10 * time.Minute
 )
 
-// dissolve ends half a gang that cannot be completed: a leader that died between two bindings, or a binding that failed, left
-// some members on nodes, and the room for the others is gone. They would hold their GPUs for nothing until somebody else
-// ends, who may wait for just those; or the API server refuses the binding of a member again and again. What another scheduler has placed is
-// not ours to end.
+// dissolve releases a partially bound gang that cannot be completed. A leader that died between two bindings, or a failed binding,
+// left some members on nodes, and the room for the others is gone; or the API server refuses the binding of a member again and again. The bound
+// members would hold their GPUs for nothing until other pods end, which may themselves wait for those GPUs. Pods placed by another scheduler are
+// left alone.
 func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) {
 	now := p.now()
 	ours := placedBy(pod.Spec.SchedulerName, m.placed)
@@ -30,8 +30,8 @@ func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 	}
 	since := p.places.halfSince(g, now)
 	if left := completeWithin - now.Sub(since); left > 0 {
-		if since.Equal(now) { // the first to find that out
-			time.AfterFunc(left, func() { p.wake(g, group, oneMember()) }) // this one may be gone by then, and made again
+		if since.Equal(now) { // the first attempt that detects it
+			time.AfterFunc(left, func() { p.wake(g, group, oneMember()) }) // this pod may have been recreated by then
 		}
 		return
 	}
@@ -49,7 +49,8 @@ func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 		logger := klog.Background().WithValues("podGroup", klog.KRef(g.group.Namespace, g.group.Name))
 		why := dissolved(pod)
 		gone := sets.New[types.UID]()
-		// All are told first: by that a later attempt, or another leader, knows those that are left of a half that has begun to end.
+		// The condition is written to all of them first: it lets a later attempt, or another leader, recognize the rest of a gang whose release
+		// has begun.
 		err := p.each(ctx, ours, func(ctx context.Context, member *corev1.Pod) error { return p.sayWhy(ctx, member, why) })
 		if err == nil {
 			gone, err = p.evictAll(ctx, ours, why, isRefusal, func() bool { return true })
@@ -62,8 +63,7 @@ func (p *Plugin) dissolve(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 	}()
 }
 
-// halfSince notes that a gang is half placed at a time, and returns since when it was found to be. The zero time is for one
-// that is not.
+// halfSince records that a gang is partially bound at a time, and returns since when. The zero time clears the record.
 func (p *places) halfSince(g gang, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

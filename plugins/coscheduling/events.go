@@ -19,9 +19,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
-// EventsToRegister names what can make room for a gang, and what can make it whole. Only members whom this plugin turned
-// away wait for it. PodGroups are not among them: kube-scheduler would follow them with an informer of its own, for which
-// it waits at its start, also where there are none. What follow does takes its place.
+// EventsToRegister names the events that can make room for a gang, or make it whole. They only concern members that this plugin rejected.
+// PodGroups are not included: kube-scheduler would watch them with an informer of its own and wait for it at startup, even where the CRD is
+// missing. watchPodsAndGroups takes its place.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	nodeEvents := fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeAnnotation
 	podEvents := fwk.Add | fwk.Delete | fwk.UpdatePodLabel | fwk.UpdatePodScaleDown | fwk.UpdatePodToleration
@@ -32,8 +32,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// afterOwnChange queues a member that asks for something else than before, also by an annotation, of which kube-scheduler
-// tells in no other way.
+// afterOwnChange queues a member whose requirements changed, including those in annotations, which kube-scheduler reports in no other way.
 func afterOwnChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
@@ -42,8 +41,8 @@ func afterOwnChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Que
 	return hint.QueueIf(before != nil && after != nil && after.UID == pod.UID && !alike(before, after)), nil
 }
 
-// afterNodeChange queues a member when a node that is open to it, or to one of its gang, has come or changed, unless more room there would
-// not help. Of annotations the inventory alone says what there is room for.
+// afterNodeChange queues a member when a node that is open to it, or to a sibling, is added or changed, unless more room there would not help.
+// The inventory is the only annotation that affects room.
 func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Node](oldObj, newObj)
 	if err != nil {
@@ -57,10 +56,10 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 	return hint.QueueIf(isNews && p.GoesAhead(pod) && p.heedsNews(pod)), nil
 }
 
-// GoesAhead reports whether a member is the one of its gang that is tried when there may be room. If it gets a place, that
-// has the others tried. So it costs others no more to have a large gang wait than a small one. Where that member has been
-// deleted, or got a place, all are tried. A gang whose PodGroup is missing or cannot be read waits for its PodGroup, one whose members
-// still come for the last of them. Members of a gang that stands are placed one by one, and wait each for itself.
+// GoesAhead reports whether a member is the representative that is tried for its gang when there may be room. If it gets a place, the
+// others are activated, so a large waiting gang costs no more than a small one. If the representative was deleted, or has a place, all members
+// are tried. A gang whose PodGroup is missing or malformed waits for the PodGroup, and an incomplete gang for its last member. Members of a
+// complete gang are placed one by one, and each waits for itself.
 func (p *Plugin) GoesAhead(pod *corev1.Pod) bool {
 	name, ok := p.groups.groupOf(pod)
 	if !ok {
@@ -75,7 +74,7 @@ func (p *Plugin) GoesAhead(pod *corev1.Pod) bool {
 	return p.places.stands(g, group.minMember) || scout == nameOf(pod) || !p.waits(scout, g, group)
 }
 
-// waits reports whether a pod is a member of a gang and has no place yet.
+// waits reports whether a pod is a member of a gang without a place.
 func (p *Plugin) waits(name types.NamespacedName, g gang, group *podGroup) bool {
 	object, found, err := p.pods.GetByKey(name.String())
 	pod, ok := object.(*corev1.Pod)
@@ -86,16 +85,16 @@ func (p *Plugin) waits(name types.NamespacedName, g gang, group *podGroup) bool 
 	return ok && of == g.group && lives(pod) && gangOf(pod, group) == g && p.placeOf(pod) == none
 }
 
-// sameOffer reports whether nothing changed of what room counts.
+// sameOffer reports whether nothing changed that affects room.
 func sameOffer(before, after *corev1.Node) bool {
 	return before.Annotations[names.AnnotationInventory] == after.Annotations[names.AnnotationInventory] &&
 		maps.Equal(before.Labels, after.Labels) && sameAmounts(before.Status.Allocatable, after.Status.Allocatable) &&
 		before.Spec.Unschedulable == after.Spec.Unschedulable && slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }
 
-// afterPodChange queues a member when a pod leaves a node that is open to it, or asks for less there; when a sibling has come or has got a
-// place, and when the pod itself was changed. One that another plugin keeps out of free room is queued when a pod comes or goes by which
-// that may change, wherever it is.
+// afterPodChange queues a member when a pod leaves a node that is open to it or requests less there, when a sibling arrives or gets a place, and
+// when the pod itself changes. A member that another plugin keeps out of free room is queued when a pod that may matter comes or goes, wherever
+// it is.
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
@@ -116,7 +115,7 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return hint.QueueIf(isNews && p.heedsNews(pod)), nil
 }
 
-// keptOff is what keeps the gang of a member out that is not tried for now, nil where that is not known or not so.
+// keptOff returns what blocks the gang of a member that is not tried for now, nil if nothing does or it is not known.
 func (p *Plugin) keptOff(member *corev1.Pod) *keptOff {
 	name, ok := p.groups.groupOf(member)
 	if group := p.groups.get(name); ok && group != nil {
@@ -125,13 +124,13 @@ func (p *Plugin) keptOff(member *corev1.Pod) *keptOff {
 	return nil
 }
 
-// makesWay reports whether a member may find a place since a pod is gone.
+// makesWay reports whether a member may find a place because a pod is gone.
 func (p *Plugin) makesWay(gone, member *corev1.Pod) bool {
 	node := placeIn(gone)
 	return node != "" && (p.keptOff(member).isInTheWay(gone) || p.leavesRoom(node, member))
 }
 
-// yields reports whether a member may find a place since a pod has changed that is on a node.
+// yields reports whether a member may find a place because a pod on a node has changed.
 func (p *Plugin) yields(before, after, member *corev1.Pod) bool {
 	if off := p.keptOff(member); off != nil && !maps.Equal(before.Labels, after.Labels) && (off.isInTheWay(before) || off.isHelped(after)) {
 		return true
@@ -139,22 +138,22 @@ func (p *Plugin) yields(before, after, member *corev1.Pod) bool {
 	return p.leavesRoom(placeIn(after), member) && !slices.Equal(asked(before), asked(after))
 }
 
-// asked is what a pod asks of its node, in an order of its own.
+// asked returns the requests of a pod, sorted.
 func asked(pod *corev1.Pod) []cycle.Ask {
 	return slices.SortedFunc(slices.Values(cycle.AsksOf(pod)), func(a, b cycle.Ask) int { return cmp.Compare(a.Resource, b.Resource) })
 }
 
-// placeIn is the node that a pod is on, or that is kept for it, "" for none.
+// placeIn returns the node of a pod, or its nominated node, "" for none.
 func placeIn(pod *corev1.Pod) string { return cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName) }
 
-// inSameGroup reports whether two pods are members of one group.
+// inSameGroup reports whether two pods are members of the same group.
 func (p *Plugin) inSameGroup(a, b *corev1.Pod) bool {
 	first, ok := p.groups.groupOf(a)
 	second, _ := p.groups.groupOf(b)
 	return ok && first == second
 }
 
-// looksTo reports whether a node is open to a member, or to another one of its gang that it is tried for.
+// looksTo reports whether a node is open to a member, or to a sibling that it represents.
 func (p *Plugin) looksTo(member *corev1.Pod, node *corev1.Node) bool {
 	if isOpenTo(node, member) {
 		return true
@@ -168,21 +167,21 @@ func (p *Plugin) looksTo(member *corev1.Pod, node *corev1.Node) bool {
 	return all.lookTo(node)
 }
 
-// leavesRoom reports whether room on a node may be what a member lacks, or another one of its gang.
+// leavesRoom reports whether room on a node may be what a member, or a sibling, lacks.
 func (p *Plugin) leavesRoom(at string, member *corev1.Pod) bool {
 	node, err := p.nodes.Get(at)
 	return err == nil && p.looksTo(member, node) && !p.keptOff(member).from(node)
 }
 
-// gaveUp reports whether a pod is there still that is said to have left its node: it only lost its place in this
-// scheduler. To its siblings that is no news, and they would wake each other up forever; so would gangs that are kept out.
+// gaveUp reports whether a pod that is reported to have left its node still exists: it only lost its place in this scheduler. Its
+// siblings must not be woken, or they would wake each other up forever; the same holds for rejected gangs.
 func (p *Plugin) gaveUp(pod *corev1.Pod) bool {
 	object, found, err := p.pods.GetByKey(pod.Namespace + "/" + pod.Name)
 	there, ok := object.(*corev1.Pod)
 	return err == nil && found && ok && there.UID == pod.UID && there.Spec.NodeName == ""
 }
 
-// follow keeps in step with pods that get their places from others, and with PodGroups.
+// follow watches pods that other schedulers place, and PodGroups.
 func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { p.podChanged(object) },
@@ -219,7 +218,7 @@ func (p *Plugin) follow(pods cache.SharedIndexInformer) error {
 	return nil
 }
 
-// leavesGroup heeds a pod that is of another PodGroup now than before, or ends.
+// leavesGroup handles a pod that changes its PodGroup, or ends.
 func (p *Plugin) leavesGroup(before, after *corev1.Pod) {
 	if before == nil || after == nil || !lives(before) {
 		return
@@ -229,7 +228,7 @@ func (p *Plugin) leavesGroup(before, after *corev1.Pod) {
 	}
 }
 
-// podChanged notes a member that is bound, whoever bound it: the gang may be whole by that.
+// podChanged records a bound member, whichever scheduler bound it: that may complete the gang.
 func (p *Plugin) podChanged(object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -255,7 +254,7 @@ func (p *Plugin) podChanged(object any) {
 	p.decided(name)
 }
 
-// Gone drops what is kept of a pod that is gone, where no informer tells of that.
+// Gone drops the state of a pod that is gone, where no informer reports that.
 func (p *Plugin) Gone(pod *corev1.Pod) { p.forget(pod) }
 
 func (p *Plugin) podGone(object any) {
@@ -267,8 +266,8 @@ func (p *Plugin) podGone(object any) {
 	}
 }
 
-// forget drops what is kept of a member that is gone, and of its gang with the last: also of one that never had a place.
-// Whether its gang has one owner is not asked, as its PodGroup may be gone before it.
+// forget drops the state of a member that is gone, and of its gang with the last member, even if it never had a place. It does not check
+// whether the gang has one owner, because the PodGroup may be gone before its pods.
 func (p *Plugin) forget(pod *corev1.Pod) {
 	p.turns.leave(pod.UID, p.now())
 	if g, ok := p.places.forget(pod.UID); ok {
@@ -287,8 +286,8 @@ func (p *Plugin) forget(pod *corev1.Pod) {
 	}
 }
 
-// tidyGroups drops what is kept of the gangs that a pod may have been in, where it was the last of them: the object that says which it was may be gone
-// before its pods, or have become one that makes no gang.
+// tidyGroups drops the state of the gangs that a pod may have belonged to, if it was the last member. The object that determined the gang may be
+// gone before its pods, or may no longer form a gang.
 func (p *Plugin) tidyGroups(pod *corev1.Pod) {
 	for _, name := range pkggang.NamesFor(pod) {
 		p.tidy(gang{group: name})
@@ -297,7 +296,7 @@ func (p *Plugin) tidyGroups(pod *corev1.Pod) {
 	}
 }
 
-// groupChanged has the members tried that waited for the PodGroup, or for what it says now.
+// groupChanged activates the members that waited for the PodGroup, or for its new content.
 func (p *Plugin) groupChanged(before *podGroup, object any) {
 	group, ok := object.(*podGroup)
 	if !ok || before != nil && before.sameRules(group) {
@@ -311,7 +310,7 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		there[g] = pod
 		switch at := p.placeOf(pod); {
 		case at == bound:
-			p.places.boundOf(g, pod.UID, pod.Spec.NodeName, group.minMember) // it may be older than its PodGroup
+			p.places.boundOf(g, pod.UID, pod.Spec.NodeName, group.minMember) // the pod may be older than its PodGroup
 		case at == none && len(pod.Spec.SchedulingGates) == 0:
 			waiting[g] = append(waiting[g], pod)
 			count++
@@ -323,13 +322,13 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 		if all {
 			p.places.comeIn(g)
 		} else {
-			pods = pods[:min(len(pods), 1-len(tried))] // one of all gangs
+			pods = pods[:min(len(pods), 1-len(tried))] // one member of all gangs together
 		}
 		for _, pod := range pods {
 			tried[nameOf(pod).String()] = pod
 		}
 	}
-	for g, pod := range there { // with fewer members it may be whole, also where none waits in the queue
+	for g, pod := range there { // with a smaller minMember the gang may be whole, even if no member is queued
 		p.reconsider(pod, group)
 		p.tidy(g)
 	}
@@ -338,8 +337,7 @@ func (p *Plugin) groupChanged(before *podGroup, object any) {
 	}
 }
 
-// groupGone has those tried that others have left places for: they go nowhere without a PodGroup, and keep others from there until they
-// are told.
+// groupGone activates nominated members: without a PodGroup they go nowhere, and their nominations keep other pods out until they are tried.
 func (p *Plugin) groupGone(object any) {
 	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = last.Obj
@@ -359,7 +357,7 @@ func (p *Plugin) groupGone(object any) {
 	}
 }
 
-// reconsider lets those go on that wait, if by what has happened meanwhile their gang is whole.
+// reconsider admits the members waiting in Permit if their gang has become whole in the meantime.
 func (p *Plugin) reconsider(pod *corev1.Pod, group *podGroup) {
 	g := gangOf(pod, group)
 	if p.places.waitingOf(g) == 0 || group.problem != "" {

@@ -11,17 +11,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// makeRoom has pods of lower priority leave for a gang that has no room: exactly as many as it takes, and nobody unless all
-// members have their places then. It returns where the pod goes then, or why nobody leaves, "" where that needs no words.
+// makeRoom evicts pods of lower priority for a gang without room: as many as needed, and none unless all members get a place. It returns the
+// node for the pod, or why no pod is evicted, "" if no reason needs to be shown.
 //
-// It is decided for the whole gang at once. When it is done one member at a time, as kube-scheduler does for pods, a gang that
-// lacks one node evicts once a member, and one that cannot start for another reason does so over and over.
+// The decision covers the whole gang at once. If it were made per member, as kube-scheduler does for pods, a gang that lacks one node would
+// evict once for each member, and a gang that cannot start for another reason would do so over and over.
 func (p *Plugin) makeRoom(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod, refused fwk.NodeToStatusReader) (node, why string) {
 	if m.missing(group.minMember) != "" || len(m.placed) > m.bound || len(group.minResources) > 0 {
 		p.nominate(m.waiting, nil)
 		return "", ""
 	}
-	// Without a node kube-scheduler's own preemption, which comes first, would have the last word: that the pod goes nowhere.
+	// Without a node the result of kube-scheduler's own preemption, which runs first, would stand: that the pod goes nowhere.
 	if p.places.settles(g, p.now()) {
 		return pod.Status.NominatedNodeName, ""
 	}
@@ -37,12 +37,12 @@ func (p *Plugin) makeRoom(ctx context.Context, g gang, group *podGroup, m *membe
 	return p.plead(ctx, g, group, m, pod, due, refused)
 }
 
-// holdsBack reports whether nobody is evicted for a gang for now, whoever could be, and why, "" where that needs no words.
+// holdsBack reports whether preemption for a gang is held for now, and why, "" if no reason needs to be shown.
 func (p *Plugin) holdsBack(g gang, group *podGroup, m *members) (holdsBack bool, why string) {
 	now := p.now()
 	p.recall(g, m.waiting...)
 	if abstains, why := p.places.abstains(g, now); abstains {
-		p.nominate(m.waiting, nil) // or it would keep nodes from others that it does not go to
+		p.nominate(m.waiting, nil) // its nominations would keep other pods from nodes that it does not use
 		p.staysAwake(g, group, now)
 		return true, why
 	}
@@ -61,7 +61,8 @@ func (p *Plugin) holdsBack(g gang, group *podGroup, m *members) (holdsBack bool,
 	return false, ""
 }
 
-// plead has those leave that make room for a gang, of some, nil for all. It returns what makeRoom does.
+// plead evicts the pods that make room for a gang. Only the pods in due may be evicted, nil for all. It returns what preemptForGang
+// returns.
 func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members, pod *corev1.Pod, due sets.Set[types.UID], refused fwk.NodeToStatusReader) (node, why string) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -84,7 +85,7 @@ func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members,
 		return "", ""
 	case move == nil && setback.unfinished:
 		p.nominate(m.waiting, nil)
-		p.wakeAt(g, group, p.thrift.mayAt(g, p.now()), p.GoesAhead) // it goes on then
+		p.wakeAt(g, group, p.thrift.mayAt(g, p.now()), p.GoesAhead) // the search continues then
 		return "", ""
 	case move == nil:
 		p.nominate(m.waiting, nil)
@@ -97,9 +98,9 @@ func (p *Plugin) plead(ctx context.Context, g gang, group *podGroup, m *members,
 	return move.to[pod.UID], p.clear(g, move, m.waiting, pod, due != nil)
 }
 
-// await returns where a pod goes when nobody else has to leave for its gang, "" for nowhere.
+// await returns the node for a pod whose gang needs no further victims, "" for none.
 func (p *Plugin) await(move *clearance, m *members, pod *corev1.Pod) string {
-	if !move.awaits { // what keeps the gang out is not that somebody is there
+	if !move.awaits { // the gang is not kept out by the pods on the nodes
 		p.nominate(m.waiting, nil)
 		return ""
 	}
@@ -110,14 +111,14 @@ func (p *Plugin) await(move *clearance, m *members, pod *corev1.Pod) string {
 	return move.to[pod.UID]
 }
 
-// mayEvict reports whether members may have others evicted at all.
+// mayEvict reports whether the preemption policy of the members allows evictions.
 func (p *Plugin) mayEvict(waiting []*corev1.Pod) bool {
 	return !slices.ContainsFunc(waiting, func(pod *corev1.Pod) bool {
 		return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
 	})
 }
 
-// nominatedFirst has the members that places were made free for before those that are more than it takes.
+// nominatedFirst sorts nominated members before those beyond minMember.
 func nominatedFirst(members []*corev1.Pod) []*corev1.Pod {
 	rest := func(pod *corev1.Pod) int {
 		if pod.Status.NominatedNodeName == "" {

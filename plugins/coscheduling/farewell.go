@@ -12,11 +12,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// All that a pod is told that is to leave its node is in this file: the condition and the event of one that goes, and the event of one
-// that has time to save its work, or may stay. What gpuctl makes of that is in pkg/diagnosis and pkg/inventory.
+// This file holds everything that a victim gets to see: the condition and the event of an evicted pod, and the event of a pod that has time to
+// save its work, or may stay. gpuctl interprets them in pkg/diagnosis and pkg/inventory.
 
-// farewell is why a pod is evicted: the reason of its condition DisruptionTarget and of its event, what it is counted by, for which pod, and
-// in words.
+// farewell is why a pod is evicted: the reason in its condition DisruptionTarget and in its event, the metric label, the preemptor, and a text.
 type farewell struct {
 	condition, event string
 	counts           string
@@ -24,10 +23,10 @@ type farewell struct {
 	note             string
 }
 
-// reasonIncomplete is why members leave their nodes that are half a gang, in their condition DisruptionTarget.
+// reasonIncomplete is the DisruptionTarget reason for members of a partially bound gang.
 const reasonIncomplete = "IncompleteGang"
 
-// preempted is what those are told who leave for a gang, or for a pod alone, which they have borrowed their GPUs from.
+// preempted is the eviction reason for pods that leave for a gang, or for a single pod from whose quota they borrowed GPUs.
 func preempted(g gang, by *corev1.Pod) farewell {
 	note, counts := "preempted by the gang of pod "+by.Name, forGang
 	if g.isAlone() {
@@ -37,13 +36,13 @@ func preempted(g gang, by *corev1.Pod) farewell {
 	return farewell{condition: corev1.PodReasonPreemptionByScheduler, event: "Preempted", counts: counts, by: by, note: note}
 }
 
-// dissolved is what the members of half a gang are told, which end as there is no room for another member.
+// dissolved is the eviction reason for members of a partially bound gang that is released because there is no room for another member.
 func dissolved(without *corev1.Pod) farewell {
 	return farewell{condition: reasonIncomplete, event: "Dissolved", counts: forHalf, by: without,
 		note: "ended since there is no room for pod " + without.Name + " and its gang starts as a whole or not at all"}
 }
 
-// sayWhy writes on a pod why it is to go.
+// sayWhy writes the eviction reason to a pod.
 func (p *Plugin) sayWhy(ctx context.Context, victim *corev1.Pod, why farewell) error {
 	condition := corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: why.condition,
@@ -53,12 +52,12 @@ func (p *Plugin) sayWhy(ctx context.Context, victim *corev1.Pod, why farewell) e
 	return p.patchStatus(ctx, victim, types.StrategicMergePatchType, map[string]any{"conditions": []corev1.PodCondition{condition}})
 }
 
-// tellEvicted has an event say why a pod went.
+// tellEvicted records an event with the eviction reason of a pod.
 func (p *Plugin) tellEvicted(victim *corev1.Pod, why farewell) {
 	p.handle.EventRecorder().Eventf(victim, why.by, corev1.EventTypeNormal, why.event, "Evicting", "%s", why.note)
 }
 
-// tellNotice has an event say what a pod was told: until when it has time, or that it may stay.
+// tellNotice records an event about a preemption notice: until when the pod has time, or that it may stay.
 func (p *Plugin) tellNotice(pod *corev1.Pod, told notice.Notice, leaves bool) {
 	if !leaves {
 		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeNormal, "PreemptionWithdrawn", "Keeping", "it may stay: nobody takes its place any more")

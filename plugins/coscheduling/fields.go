@@ -12,22 +12,22 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// field is nodes of which some are to hold a gang: those of one domain, where one has to, and else all.
+// field is a set of nodes on part of which a gang is placed: the nodes of one domain if one domain must hold it, else all.
 type field struct {
 	key string
-	// nodes are the cheapest first, and toll is about what it costs.
+	// nodes are sorted by cost, the cheapest first. cost is the approximate total cost.
 	nodes []int
 	toll  nodeToll
 }
 
-// barrens are nodes where nobody can make room. They are known by name, and by number in the list that was looked at last.
+// barrens are nodes where no eviction can make room. They are known by name, and by number in the last list.
 type barrens struct {
 	names sets.Set[string]
 	nodes []fwk.NodeInfo
 	at    []bool
 }
 
-// among has them known by their numbers in a list.
+// among maps them to the numbers of a node list.
 func (b *barrens) among(nodes []fwk.NodeInfo) {
 	if cycle.SameNodes(b.nodes, nodes) && len(b.at) == len(nodes) {
 		return
@@ -41,13 +41,13 @@ func (b *barrens) among(nodes []fwk.NodeInfo) {
 	}
 }
 
-// add notes one by its number in that list.
+// add records a node by its number in that list.
 func (b *barrens) add(node int) {
 	b.at[node] = true
 	b.names.Insert(b.nodes[node].Node().Name)
 }
 
-// fields are those to look in, the cheapest first.
+// fields returns the areas to search, the cheapest first.
 func (q *plea) fields(h *hunt) (fields []field) {
 	role := q.largest()
 	members, tolls := q.kinds[role].count, make([]nodeToll, len(q.infos))
@@ -81,7 +81,7 @@ func (q *plea) fields(h *hunt) (fields []field) {
 	return fields
 }
 
-// fieldOf sorts the nodes of a domain that are not barren by what they cost, and adds up the cheapest until they hold so many members.
+// fieldOf sorts the useful nodes of a domain by cost, and adds up the cheapest until they hold so many members.
 func (q *plea) fieldOf(d *topology.Domain, tolls []nodeToll, members int) field {
 	nodes := make([]int, 0, len(d.Nodes))
 	for _, node := range d.Nodes {
@@ -107,7 +107,7 @@ func (q *plea) fieldOf(d *topology.Domain, tolls []nodeToll, members int) field 
 	return f
 }
 
-// cheapestFirst sorts nodes by what it costs to make room on them, equals as they were.
+// cheapestFirst sorts nodes by the cost of making room on them. The sort is stable.
 func cheapestFirst(nodes []int, tolls []nodeToll) []int {
 	type rank struct {
 		priority, each int64
@@ -127,7 +127,7 @@ func cheapestFirst(nodes []int, tolls []nodeToll) []int {
 	return sorted
 }
 
-// bySegment lists the nodes domain by domain, those first where a segment costs the least.
+// bySegment lists the nodes domain by domain, beginning with the domain where a segment costs the least.
 func (q *plea) bySegment(tolls []nodeToll) (nodes []int) {
 	var fields []field
 	for _, domain := range q.tree.At(q.level) {
@@ -140,7 +140,7 @@ func (q *plea) bySegment(tolls []nodeToll) (nodes []int) {
 	return nodes
 }
 
-// fieldsBut are the fields of all but one.
+// fieldsBut returns the areas of all results but one.
 func fieldsBut(all []*found, one *found) (out []field) {
 	for _, other := range all {
 		if other != one {
@@ -150,7 +150,8 @@ func fieldsBut(all []*found, one *found) (out []field) {
 	return out
 }
 
-// first are the first of some nodes, which hold so many members, and on until there are some pods. It returns how many pods these have, too.
+// first returns the first nodes that hold so many members, and enough further nodes for a minimum number of pods. It also returns how
+// many pods they have.
 func (q *plea) first(nodes []int, members int) (area []int, pods int) {
 	seats := 0
 	for i, node := range nodes {

@@ -16,16 +16,16 @@ import (
 	pkggang "g8s.host/gpu-scheduler/pkg/gang"
 )
 
-// finished knows the members of gangs that have succeeded, which kube-scheduler's own list of pods leaves out. A gang of
-// which one has succeeded was whole once. A member that failed and is started again after that can wait for no quorum:
-// the siblings that have finished never come back. What is left of such a gang is placed pod by pod.
+// finished knows the gang members that have succeeded, which kube-scheduler's pod informer leaves out. A gang with a succeeded member was
+// whole once. A member that failed and restarts after that cannot wait for a quorum: the siblings that have finished never come back. The rest
+// of such a gang is placed pod by pod.
 type finished struct{ members cache.Indexer }
 
-// byController is the index of members by the object that made them and by their gang. The gang's name would not do: a job
-// of the same name may have been submitted since. Nor would the object: an Argo workflow makes one gang after the other.
+// byController is the index of members by their controller and gang. The gang's name alone is not enough: a job of the same name may have been
+// submitted since. Neither is the controller: an Argo workflow creates one gang after the other.
 const byController = "controller"
 
-// followFinished has the scheduler's informers follow such members, so that they are known before its first cycle.
+// followFinished adds such members to the scheduler's informers, so that they are known before its first cycle.
 func followFinished(factory informers.SharedInformerFactory) (finished, error) {
 	informer := factory.InformerFor(&keyOfFinished{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, cache.Indexers{byController: controllerKeys},
@@ -40,10 +40,10 @@ func followFinished(factory informers.SharedInformerFactory) (finished, error) {
 	return finished{members: informer.GetIndexer()}, nil
 }
 
-// keyOfFinished is the type by which informers.SharedInformerFactory knows this informer of pods from the scheduler's own.
+// keyOfFinished is the type that distinguishes this pod informer from the scheduler's own in informers.SharedInformerFactory.
 type keyOfFinished struct{ corev1.Pod }
 
-// onlyOwners keeps of a pod what is asked for: there may be many that have finished.
+// onlyOwners reduces a pod to the fields that are used: many pods may have finished.
 func onlyOwners(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -66,7 +66,7 @@ func controllerKeys(object any) ([]string, error) {
 	return nil, nil
 }
 
-// controllerKey names a pod's controller and gang, "" for a pod without either.
+// controllerKey returns the key of a pod's controller and gang, "" for a pod without either.
 func controllerKey(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if group, ok := pkggang.Named(pod); ok && owner != nil {
@@ -75,7 +75,7 @@ func controllerKey(pod *corev1.Pod) string {
 	return ""
 }
 
-// before says whether a sibling of a member has succeeded.
+// before reports whether a sibling of a member has succeeded.
 func (f finished) before(pod *corev1.Pod) bool {
 	key := controllerKey(pod)
 	if key == "" || f.members == nil {

@@ -14,27 +14,27 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 )
 
-// forecast is a site as it will be when those have ended who are there.
+// forecast is the state of the nodes as pods end.
 type forecast struct {
 	*site
-	// ends are when pods are gone from each node, pods who that is, and freed what the first of them have given back.
+	// ends are the end times of the pods on each node, pods are those pods, and freed is what the first of them have released.
 	ends  map[int][]time.Time
 	pods  map[int][]fwk.PodInfo
 	freed map[int][]resources
-	// left is how many pods may still be looked at.
+	// left is how many more pods may be visited.
 	left int
 }
 
-// resources are amounts of the resources that some seats ask for.
+// resources are amounts of the resources that the slots request.
 type resources map[corev1.ResourceName]int64
 
-// ending is a pod that is gone by a time.
+// ending is a pod and the time by which it is gone.
 type ending struct {
 	at time.Time
 	fwk.PodInfo
 }
 
-// forecastOf is a site by when pods are gone from their nodes, false for who may be there for ever.
+// forecastOf builds a forecast from the end times of pods; gone returns false for a pod that may run forever.
 func forecastOf(s *site, now time.Time, effort int, gone func(*corev1.Pod, time.Time) (time.Time, bool)) *forecast {
 	f := &forecast{site: s, ends: map[int][]time.Time{}, pods: map[int][]fwk.PodInfo{}, freed: map[int][]resources{}, left: effort}
 	for node, info := range s.infos {
@@ -54,7 +54,7 @@ func forecastOf(s *site, now time.Time, effort int, gone func(*corev1.Pod, time.
 	return f
 }
 
-// with adds what a pod holds of what the seats ask for.
+// with adds what a pod holds of the requested resources.
 func (f *forecast) with(before resources, held fwk.PodInfo) resources {
 	after := make(resources, len(before))
 	for i := range f.seats {
@@ -65,7 +65,7 @@ func (f *forecast) with(before resources, held fwk.PodInfo) resources {
 	return after
 }
 
-// search returns when members fit first, and where: on the places of a promise alone, if there is one.
+// search returns when members fit first, and where. With a reservation it only considers the nodes of that.
 func (f *forecast) search(waiting []kind, standing []int, latest time.Time, within *backfill.Promise) (time.Time, *gangplan.Plan) {
 	return backfill.Earliest(backfill.Problem{
 		Problem: f.problem(waiting, standing, nil), Ends: f.ends, Latest: latest,
@@ -80,8 +80,8 @@ func (f *forecast) search(waiting []kind, standing []int, latest time.Time, with
 	})
 }
 
-// roomAfter is how many members of a kind a node takes beside some others when the first of those who end there are gone. Most
-// nodes have too little even so, which sums tell, or nobody is left there; the cards of the others are looked at.
+// roomAfter returns how many members of a class a node takes beside some others once the first ending pods are gone. Most nodes have too
+// little room even then, which sums show, or no pod is left there; for the others the GPUs are checked.
 func (f *forecast) roomAfter(node, role int, beside []int, gone int) int {
 	if gone == 0 {
 		return f.free(node, role, beside)
@@ -102,7 +102,7 @@ func (f *forecast) roomAfter(node, role int, beside []int, gone int) int {
 	return f.room(node, role, beside, change{gone: f.pods[node][:gone]})
 }
 
-// promised is what members need by a plan for a time.
+// promised returns the reservation that a plan needs at a time.
 func (f *forecast) promised(waiting []kind, plan *gangplan.Plan, at time.Time) *backfill.Promise {
 	promise := &backfill.Promise{At: at, Places: map[string]backfill.Place{}}
 	if in := plan.Domain; in.Name != "" && !f.isAny() {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// foreseen is a pod whose Binding would be refused, and in what words.
+// foreseen is a pod whose Binding would be refused, and the words of the refusal.
 type foreseen struct {
 	pod   *corev1.Pod
 	words string
@@ -18,8 +18,8 @@ type foreseen struct {
 // Error implements error.
 func (f *foreseen) Error() string { return f.words }
 
-// WouldBeRefused reports whether the API server would refuse to bind a pod to a node that others are to leave. The pod then evicts nothing for a
-// while and says why, as if it had been refused there.
+// WouldBeRefused reports whether the API server would refuse to bind a pod to a node that victims are to leave. The pod then evicts nothing for
+// a while and reports why, as if the binding had been refused.
 func (p *Plugin) WouldBeRefused(ctx context.Context, pod *corev1.Pod, node string) bool {
 	refused := p.foreseeOne(ctx, pod, node)
 	if refused != nil {
@@ -38,9 +38,8 @@ func (p *Plugin) foreseeOne(ctx context.Context, pod *corev1.Pod, node string) *
 	return nil
 }
 
-// foreseeAll returns one of some members that would be refused the place it is to go to, nil for none. Without it the others would not start.
-// All of them together have foreseeing for an answer, and the evictions that follow have a time of their own: a slow webhook would use up theirs
-// for a large gang, each time.
+// foreseeAll returns a member whose planned binding would be refused, nil for none. Without it the others would not start. All checks together
+// have bindCheckTimeout. The evictions that follow have a timeout of their own: a slow webhook would use it up for a large gang, each time.
 func (p *Plugin) foreseeAll(members []*corev1.Pod, to map[types.UID]string) *foreseen {
 	ctx, cancel := context.WithTimeout(context.Background(), p.foreseeing)
 	defer cancel()
@@ -57,7 +56,7 @@ func (p *Plugin) foreseeAll(members []*corev1.Pod, to map[types.UID]string) *for
 	return nil
 }
 
-// standsBack has no pod leave for a gang when a member would be refused its place. One member is tried again, and says so.
+// standsBack cancels the preemption of a gang when a member's binding would be refused. One member is activated, and reports the refusal.
 func (p *Plugin) standsBack(g gang, move *clearance, preemptor *corev1.Pod, refused *foreseen) {
 	p.departures.end(move.victims, func(types.UID) bool { return false }, p.now())
 	if move.told != nil {

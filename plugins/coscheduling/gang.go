@@ -15,12 +15,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// gang is the name of a gang: the pods with the label of one PodGroup that one controller made. The pods of a job that is
-// gone, or of another one, are no members, whatever their label says.
+// gang identifies a gang: the pods with the label of one PodGroup that one controller created. Pods of a deleted job, or of another job, are not
+// members, whatever their label says.
 type gang struct {
 	group types.NamespacedName
-	// owner is the pods' controller, or the Deployment of that; "" for pods without one, and where the PodGroup gathers those
-	// of several.
+	// owner is the pods' controller, or the Deployment behind it. It is "" for pods without a controller, and where the PodGroup gathers the
+	// pods of several owners.
 	owner types.UID
 }
 
@@ -32,10 +32,9 @@ func gangOf(pod *corev1.Pod, group *podGroup) gang {
 	return g
 }
 
-// ownerOf names the controller of a pod, "" if it has none. Of a ReplicaSet that a Deployment made that is the Deployment: while
-// one rolls, the new pods belong to the old ones, of which only some leave for them. Such a ReplicaSet is named
-// "<deployment>-<pod-template-hash>", with the hash that its pods have as a label. So it is read from the pod alone, and a
-// ReplicaSet that the scheduler does not know yet, or no more, changes nothing.
+// ownerOf returns the controller of a pod, "" if it has none. For a ReplicaSet of a Deployment it returns the Deployment: during a rollout the
+// new pods belong with the old ones, of which only some leave for them. Such a ReplicaSet is named "<deployment>-<pod-template-hash>", and its
+// pods carry the hash as a label. So the pod alone is enough, whether or not the scheduler knows the ReplicaSet.
 func ownerOf(pod *corev1.Pod) types.UID {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -53,13 +52,13 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// lives says whether a pod counts: one that leaves or has ended holds no place for the others.
+// lives reports whether a pod counts. A pod that is terminating or has ended holds no place for the others.
 func lives(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// byGroup is the index of pods by their PodGroup, byGang by their owner as well: one label may be on the pods of thousands. byNomination is
-// that of pods without a node by the one that is kept for them.
+// byGroup indexes pods by PodGroup. byGang also includes the owner, because thousands of pods may share one label. byNomination indexes pods
+// without a node by their nominated node.
 const (
 	byGroup      = "scheduling.x-k8s.io/pod-group"
 	byGang       = "scheduling.x-k8s.io/pod-group/controller"
@@ -113,18 +112,18 @@ func gangKeys(object any) ([]string, error) {
 	return nil, nil
 }
 
-// members are the live pods of a gang, as one of them sees it that is to be placed.
+// members are the live pods of a gang, as seen from the one to be placed.
 type members struct {
-	// placed are the others that have a place: bound, or on their way to it. bound are those that the API server knows of.
+	// placed are the other members that have a place: bound, or on the way to it. bound counts those known to the API server.
 	placed []*corev1.Pod
 	bound  int
-	// waiting are those that this scheduler is to place, the pod itself first.
+	// waiting are the members that this scheduler has to place, the pod itself first.
 	waiting []*corev1.Pod
-	// gated are held back, foreign are another scheduler's to place.
+	// gated counts members with scheduling gates, foreign counts members of another scheduler.
 	gated, foreign int
-	// seated are the segments of all of them, once these were asked for.
+	// seated are the segments of all members, computed on first use.
 	seated *seating
-	// strangers are no members: they have the label, and another owner. They are counted where there are too few members.
+	// strangers counts pods that have the label and another owner. They are only counted if there are too few members.
 	strangers int
 }
 
@@ -163,10 +162,10 @@ func membersOf(pod *corev1.Pod, group *podGroup, pods []*corev1.Pod, placeOf fun
 	return m
 }
 
-// all is how many there are.
+// all returns the number of members.
 func (m *members) all() int { return len(m.placed) + len(m.waiting) + m.gated + m.foreign }
 
-// missing says which members are not there to be placed, "" if there are enough.
+// missing returns why too few members can be placed, "" if there are enough.
 func (m *members) missing(want int) string {
 	ready := len(m.placed) + len(m.waiting)
 	switch all := m.all(); {

@@ -16,44 +16,44 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// The bounds of a PodGroup, which the CRD in manifests/crds holds, too, but for maxTimeout: what is beyond that is of no
-// other effect. A cluster may have a CRD without them, so they are held here as well.
+// Bounds of a PodGroup. The CRD in manifests/crds has them as well, except maxTimeout, beyond which values have no further effect. A cluster may
+// have a CRD without them, so they are enforced here too.
 const (
 	// maxMembers is twice the nodes of the largest cluster that Kubernetes is made for.
 	maxMembers = 10_000
 	// maxTimeout is the longest that kube-scheduler lets a pod wait in Permit.
 	maxTimeout = 15 * time.Minute
-	// maxResources is how many resources one may name: each is added up over all nodes.
+	// maxResources is how many resources one PodGroup may name: each is added up over all nodes.
 	maxResources = 16
-	// maxNameLength is that of a resource's name, with its prefix.
+	// maxNameLength is the longest name of a resource, with its prefix.
 	maxNameLength = 316
 )
 
-// podGroup is what a PodGroup says, and all that is kept of one. A PodGroup that cannot be read has a problem and is kept
-// like any other, so that it is one gang that waits, with a reason.
+// podGroup is all that is kept of a PodGroup. A malformed PodGroup has a problem and is kept like any other, so that it is one gang that waits,
+// with a reason.
 type podGroup struct {
 	metav1.ObjectMeta
 
 	minMember int
 	// timeout is how long members wait for the others, 0 for the profile's default.
 	timeout time.Duration
-	// minResources are in cores, bytes and pieces.
+	// minResources are in cores, bytes and units.
 	minResources map[corev1.ResourceName]float64
 	// severalOwners says that pods of different controllers are members of one gang.
 	severalOwners bool
-	// layout is how the members are to lie in the topology of the cluster.
+	// layout is how the members are placed in the topology of the cluster.
 	layout layout
-	// problem says which field cannot be used and what to write instead; "" is none.
+	// problem says which field is invalid and what to write instead; "" is none.
 	problem string
 }
 
-// sameRules says whether two states of a PodGroup ask for the same of the scheduler.
+// sameRules reports whether two versions of a PodGroup have the same meaning for the scheduler.
 func (g *podGroup) sameRules(other *podGroup) bool {
 	return g.minMember == other.minMember && g.timeout == other.timeout && g.severalOwners == other.severalOwners &&
 		g.layout == other.layout && g.problem == other.problem && maps.Equal(g.minResources, other.minResources)
 }
 
-// readPodGroup reads what users wrote, without their types: whatever it holds, there is a result.
+// readPodGroup parses user input without its Go type, and always returns a result.
 func readPodGroup(object *unstructured.Unstructured) *podGroup {
 	g := &podGroup{
 		ObjectMeta:    metaOf(object),
@@ -72,7 +72,7 @@ func readPodGroup(object *unstructured.Unstructured) *podGroup {
 	return g
 }
 
-// metaOf keeps of an object's metadata what is asked for.
+// metaOf reduces the metadata of an object to the fields that are used.
 func metaOf(object *unstructured.Unstructured) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
@@ -80,7 +80,7 @@ func metaOf(object *unstructured.Unstructured) metav1.ObjectMeta {
 	}
 }
 
-// readSpec returns what is wrong with a spec, "" for nothing.
+// readSpec parses a spec and returns what is wrong with it, "" for nothing.
 func (g *podGroup) readSpec(spec map[string]any) string {
 	if value := spec["minMember"]; value != nil {
 		members, ok := value.(int64)
@@ -94,7 +94,7 @@ func (g *podGroup) readSpec(spec map[string]any) string {
 		if !ok || seconds < 0 {
 			return fmt.Sprintf("spec.scheduleTimeoutSeconds is %s, want a whole number from 0 to %d", shown(value), int(maxTimeout.Seconds()))
 		}
-		// More was of no effect at any time: kube-scheduler cuts it off.
+		// More never had an effect: kube-scheduler cuts it off.
 		g.timeout = time.Duration(min(seconds, int64(maxTimeout.Seconds()))) * time.Second
 	}
 	return g.readResources(spec["minResources"])
@@ -125,8 +125,8 @@ func (g *podGroup) readResources(value any) string {
 	return ""
 }
 
-// writtenQuantity is how an amount may be written: as Kubernetes reads it, of a bounded length and with an exponent of two
-// digits at most. Kubernetes' own arithmetic has no bounds; 1e99 is 0 to it.
+// writtenQuantity is the accepted syntax of an amount: that of Kubernetes, with bounded length and an exponent of at most two digits.
+// Kubernetes' own arithmetic has no bounds; 1e99 is 0 to it.
 var writtenQuantity = regexp.MustCompile(`^\+?([0-9]{1,18}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,2}))?$`)
 
 // units are the factors of Kubernetes' suffixes.
@@ -135,7 +135,7 @@ var units = map[string]float64{
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
 }
 
-// quantity reads an amount that is not negative.
+// quantity parses an amount that is not negative.
 func quantity(value any) (float64, bool) {
 	switch value := value.(type) {
 	case int64:
@@ -158,10 +158,10 @@ func quantity(value any) (float64, bool) {
 	return 0, false
 }
 
-// shownLength bounds what of a user's value is repeated to the user: it is written on each member.
+// shownLength bounds how much of a user's value is repeated in a message: it is written to each member.
 const shownLength = 40
 
-// shown writes a value of any size for a message.
+// shown formats a value of any size for a message.
 func shown(value any) string {
 	switch value := value.(type) {
 	case string:

@@ -22,11 +22,11 @@ import (
 
 var podGroups = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
 
-// groups are the groups of the cluster, from memory. Nothing that asks them waits for anything.
+// groups are the gangs' groups of the cluster, from memory. Lookups never block.
 type groups struct {
-	// informer is that of PodGroups that pods name by a label.
+	// informer watches the PodGroups that pods name by a label.
 	informer cache.SharedIndexInformer
-	// workloads are the objects whose pods are recognized, by their kinds.
+	// workloads are the objects whose pods are recognized, by kind.
 	workloads map[string][]workloads
 }
 
@@ -42,9 +42,8 @@ func (g groups) get(name types.NamespacedName) *podGroup {
 	return nil
 }
 
-// groupsOf returns the PodGroups that a scheduler's informers follow. They are one of its informers, so it waits for them
-// before its first cycle. Objects are read without their types, one by one: a typed client gives up a whole list for one
-// number that does not fit in a field.
+// groupsOf adds the PodGroups to the scheduler's informers, so that the scheduler waits for them before its first cycle. Objects are parsed
+// untyped, one by one: a typed client rejects a whole list for one number that does not fit in a field.
 func groupsOf(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (groups, error) {
 	var failed error
 	informer := factory.InformerFor(&keyOfGroups{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
@@ -62,10 +61,10 @@ func groupsOf(factory informers.SharedInformerFactory, client func() (dynamic.In
 	return groups{informer: informer, workloads: recognized}, err
 }
 
-// keyOfGroups is the type by which informers.SharedInformerFactory knows our informer from all others.
+// keyOfGroups is the type that distinguishes our informer in informers.SharedInformerFactory.
 type keyOfGroups struct{ unstructured.Unstructured }
 
-// keepRules keeps of a PodGroup what is asked for.
+// keepRules reduces a PodGroup to the fields that are used.
 func keepRules(object any) (any, error) {
 	if group, ok := object.(*unstructured.Unstructured); ok {
 		return readPodGroup(group), nil
@@ -73,7 +72,7 @@ func keepRules(object any) (any, error) {
 	return object, nil
 }
 
-// Know tells a scheduler whose informers do not run, as in a simulation, which PodGroups and GPUPools there are.
+// Know adds PodGroups and GPUPools to a scheduler whose informers do not run, as in a simulation.
 func Know(factory informers.SharedInformerFactory, known []*v1alpha1.PodGroup, declared ...*names.GPUPool) error {
 	all, err := groupsOf(factory, noClient)
 	if err != nil {

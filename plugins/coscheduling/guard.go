@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// MayEvict reports whether a pod may leave for another, for all that its min-runtime and GPUQuotas say, and that others were told. One that
-// takes its time to end is no use to anybody.
+// MayEvict reports whether a pod may be evicted for another one, as far as min-runtime, GPUQuotas and preemption notices are concerned. A victim
+// that takes long to terminate is of no use.
 func (p *Plugin) MayEvict(victim, by *corev1.Pod) bool {
 	if victim.DeletionTimestamp != nil && !isLeaving(victim, p.now()) {
 		return false
@@ -29,25 +29,25 @@ func (p *Plugin) MayEvict(victim, by *corev1.Pod) bool {
 	return !p.guardedUntil(victim).After(p.now()) && !p.quotas.Guaranteed(victim, by.Namespace)
 }
 
-// isService reports whether a pod is a service of the cluster, whose priority users cannot have.
+// isService reports whether a pod is a service of the cluster, with a priority above that of users.
 func isService(pod *corev1.Pod) bool { return !minruntime.Binds(corev1helpers.PodPriority(pod)) }
 
-// guardedUntil is until when a pod may not be evicted, as it has not run for its min-runtime before. The zero time is for one
-// that may be at once.
+// guardedUntil returns until when a pod may not be evicted, because it has not reached its min-runtime. The zero time means that it may be
+// evicted at once.
 func (p *Plugin) guardedUntil(pod *corev1.Pod) time.Time {
 	return minruntime.Until(pod, p.minRuntimesOn(pod.Spec.NodeName))
 }
 
-// minRuntimesOn are those of the pool of a node.
+// minRuntimesOn returns the min-runtimes of the pool of a node.
 func (p *Plugin) minRuntimesOn(name string) names.MinRuntimes {
 	node, err := p.nodes.Get(name)
 	if err != nil || p.now().IsZero() {
-		return names.MinRuntimes{} // it is gone, or in a simulation, whose clock stands still: all would be guarded for ever
+		return names.MinRuntimes{} // the node is gone; or in a simulation, whose clock stands still, all pods would be protected forever
 	}
 	return p.pools.minRuntimes(gpu.PoolOf(node))
 }
 
-// guardedUntil is that of a pod, for which each node is asked once.
+// guardedUntil is Plugin.protectedUntil with a cache by node.
 func (c *census) guardedUntil(pod *corev1.Pod) time.Time {
 	of, known := c.minRuntimes[pod.Spec.NodeName]
 	if !known {
@@ -57,7 +57,8 @@ func (c *census) guardedUntil(pod *corev1.Pod) time.Time {
 	return minruntime.Until(pod, of)
 }
 
-// guards reports whether pods that leave together may not yet, as one of them has not run for its min-runtime, and notes until when.
+// guards reports whether pods that are evicted together are protected, because one of them has not reached its min-runtime, and records until
+// when.
 func (c *census) guards(pods ...*corev1.Pod) bool {
 	if !minruntime.Binds(c.below) {
 		return false
@@ -72,7 +73,7 @@ func (c *census) guards(pods ...*corev1.Pod) bool {
 		return false
 	}
 	if !slices.ContainsFunc(pods, c.matters) {
-		return true // it may not leave, and nobody waits for that
+		return true // the pods are protected, and their end is of no interest
 	}
 	if first := c.crowd.guarded; first.IsZero() || until.Before(first) {
 		c.crowd.guarded = until
@@ -80,32 +81,32 @@ func (c *census) guards(pods ...*corev1.Pod) bool {
 	return true
 }
 
-// isMeant reports whether pods that leave together may, where only some may leave: as soon as one of them is among those, as a
-// member of a gang may have been made anew meanwhile.
+// isMeant reports whether pods that are evicted together include an allowed victim, if only some pods may be evicted. One is enough,
+// because a member of a gang may have been recreated in the meantime.
 func (c *census) isMeant(pods ...*corev1.Pod) bool {
 	return c.only == nil || slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return c.only.Has(pod.UID) })
 }
 
-// matters reports whether a pod holds cards, or the gang wants none: who waits for cards is told of no others.
+// matters reports whether a pod holds GPUs, or the gang requests none. Messages to pods that wait for GPUs mention no other victims.
 func (c *census) matters(pod *corev1.Pod) bool {
 	demand, err := gpu.DemandOf(pod)
 	return err == nil && demand.NeedsCards() || !slices.ContainsFunc(c.seats, func(s seat) bool { return s.demand.NeedsCards() })
 }
 
-// setback is why nobody leaves for a gang: in words, "" where it needs none, and until when the first of those may not leave that
-// could, the zero time where there are none.
+// setback is why no pod leaves for a gang. why is the text, "" if none is needed. protectedUntil is when the first protected candidate
+// may be evicted, the zero time if there is none.
 type setback struct {
-	// looked is how many pods were looked at.
+	// looked is how many pods were visited.
 	looked int
-	// unfinished says that the search goes on.
+	// unfinished says that the search continues in the next attempt.
 	unfinished bool
 	why        string
 	guarded    time.Time
-	// borrowed says that those could have left because they borrow, budgeted that budgets keep some who do.
+	// borrowed says that candidates are borrowers, budgeted that disruption budgets protect some borrowers.
 	borrowed, budgeted bool
 }
 
-// says is why nobody may leave yet who could, "" where nobody could.
+// says returns why no candidate may be evicted yet, "" if there are no candidates.
 func (s *setback) says() string {
 	switch {
 	case s.borrowed && !s.guarded.IsZero():
@@ -118,9 +119,10 @@ func (s *setback) says() string {
 	return ""
 }
 
-// holdOff has a gang evict nobody for a while. That the first of those may leave who could is told by no change in the cluster: the
-// gang is tried again then, and not before it may evict again. When a budget lets somebody leave nobody knows, and to ask for many that
-// wait would cost all others: they are tried when the cluster changes, and when kube-scheduler tries all that wait, each five minutes.
+// holdOff backs off the preemption of a gang. No event in the cluster reports that the first protected candidate may be evicted, so a timer
+// activates the gang then, and not before its backoff ends. There is no timer for budgets, because it is unknown when a budget allows an
+// eviction, and polling for many waiting gangs would slow down all others: they are retried when the cluster changes, and when kube-scheduler
+// flushes waiting pods, every five minutes.
 func (p *Plugin) holdOff(g gang, group *podGroup, s setback) string {
 	until := p.now().Add(exhausted)
 	told := s.says()
@@ -134,7 +136,7 @@ func (p *Plugin) holdOff(g gang, group *podGroup, s setback) string {
 		return cmp.Or(s.why, told)
 	}
 	if s.guarded.After(until) {
-		until = minTime(s.guarded, p.now().Add(mostVain)) // a timer for a day outlives its gang
+		until = minTime(s.guarded, p.now().Add(mostVain)) // a timer of a day would outlive its gang
 	}
 	if p.places.sleepsPast(g, until, p.now()) {
 		p.wakeAt(g, group, until, p.GoesAhead)
@@ -142,15 +144,15 @@ func (p *Plugin) holdOff(g gang, group *podGroup, s setback) string {
 	return cmp.Or(s.why, told)
 }
 
-// staysAwake has a gang that others may not leave for yet tried when it may evict again, if no timer does: the one that has just
-// ended may have been set by an attempt before the last.
+// staysAwake ensures a timer for a gang with protected candidates at the end of its backoff, if it has none: the timer that has just ended may
+// have been set by an attempt before the last.
 func (p *Plugin) staysAwake(g gang, group *podGroup, now time.Time) {
 	if until := p.places.overslept(g, now); until.After(now) {
 		p.wakeAt(g, group, until, p.GoesAhead)
 	}
 }
 
-// overslept is when a gang may evict again that is guarded from, and that no timer has tried; zero where that is not so.
+// overslept returns when the backoff of a gang with protected candidates ends, if no timer covers that; zero otherwise.
 func (p *places) overslept(g gang, now time.Time) time.Time {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -164,7 +166,7 @@ func (p *places) overslept(g gang, now time.Time) time.Time {
 	return r.futileUntil
 }
 
-// doze has no timer try a gang that others may not leave for.
+// doze disables the timer of a gang with protected candidates.
 func (p *places) doze(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +180,7 @@ func minTime(a, b time.Time) time.Time {
 	return a
 }
 
-// sleepsPast reports whether no member is tried by a time that is set already.
+// sleepsPast reports whether no timer activates the gang by a given time.
 func (p *places) sleepsPast(g gang, until, now time.Time) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -186,7 +188,7 @@ func (p *places) sleepsPast(g gang, until, now time.Time) bool {
 	return !ok || !r.wakes.After(now) || r.wakes.After(until)
 }
 
-// guardOf says that nobody leaves for a gang yet because of a min-runtime, "" where that is not so.
+// guardOf returns why candidates of a gang are still protected by a min-runtime, "" if none are.
 func (p *places) guardOf(g gang) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

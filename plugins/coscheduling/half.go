@@ -12,10 +12,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// staysHalf reports whether a gang is half placed by us, and notes it: until it is whole it stays so, whichever of its members are made
-// again, and whatever its PodGroup says meanwhile. A gang that this process has ever seen whole is not half, whichever leader bound it, unless
-// it has lost a member to preemption.
-// Pods that nobody would make again are never ended.
+// staysHalf reports whether we have partially bound a gang, and records it. The gang stays partial until it is whole, whichever members are
+// recreated, and whatever its PodGroup says in the meantime. A gang that this process has seen whole is not partial, whichever leader bound it,
+// unless it has lost a member to preemption. Pods without a controller are never ended.
 func (p *Plugin) staysHalf(g gang, group *podGroup, m *members, ours []*corev1.Pod, now time.Time) bool {
 	if len(m.placed) != m.bound || m.bound >= group.minMember || len(ours) == 0 || slices.ContainsFunc(ours, isNobodys) {
 		return false
@@ -37,15 +36,15 @@ func (p *Plugin) staysHalf(g gang, group *podGroup, m *members, ours []*corev1.P
 	return half
 }
 
-// placedBy are those of some bound pods that a scheduler of ours has placed.
+// placedBy returns the bound pods that a given scheduler placed.
 func placedBy(scheduler string, bound []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(bound), func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName != scheduler })
 }
 
-// isNobodys reports whether a pod has no controller, which would make it again.
+// isNobodys reports whether a pod has no controller that would recreate it.
 func isNobodys(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil }
 
-// planOf is the plan by which a member was bound, "" for one that came when the others had their places, or that an earlier version bound.
+// planOf returns the plan by which a member was bound, "" for a member that joined a complete gang, or was bound by an earlier version.
 func planOf(pod *corev1.Pod) string {
 	if plan := pod.Annotations[names.AnnotationGangPlan]; cycle.MembersOf(plan) > 0 {
 		return plan
@@ -53,9 +52,9 @@ func planOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// isPart reports whether a leader has bound a part of a gang alone: of each plan that is written on the bound members some are missing. They
-// may have been lost since, with a gang that was whole. Who followed it has seen that; for one who did not a gang that started a short
-// while ago, is not whole and has no room counts as one that never was.
+// isPart reports whether a leader bound only a part of a gang: every plan named on the bound members is incomplete. The missing members
+// may have been lost later, by a gang that was whole. A process that watched the gang knows that. To any other, a gang that started recently, is
+// incomplete and has no room counts as one that never was whole.
 func isPart(bound []*corev1.Pod, now time.Time) bool {
 	there, long := map[string]int{}, false
 	for _, pod := range bound {
@@ -72,11 +71,10 @@ func isPart(bound []*corev1.Pod, now time.Time) bool {
 	return !long || slices.ContainsFunc(bound, isToldOfHalf)
 }
 
-// isHalf reports whether some members of a gang are bound and the others never were, where no plan is written on them. A gang is bound when
-// all members are there: those of a gang that was whole once and lost some are younger than the bindings of the others, as they were made in
-// the place of those that are lost. Of a gang with more members than it takes nobody can tell, nor of one whose PodGroup
-// has changed or come since: it may have started whole, with fewer. One whose end has begun is half, however young the others
-// are by now.
+// isHalf reports whether some members of a gang are bound and the others never were, if no plan is written on them. A gang is bound
+// once all members exist. If a whole gang lost members, their replacements are younger than the bindings of the others. A gang with more members
+// than it needs is undecidable, as is one whose PodGroup was changed or created later: it may have started whole, with fewer members. A gang
+// whose release has begun is partial, however young the other members are by now.
 func isHalf(m *members, group *podGroup, now time.Time) bool {
 	want, countable := group.minMember, group.Generation <= 1 && m.gated+m.foreign == 0
 	if !countable || m.bound+len(m.waiting) != want {
@@ -85,7 +83,7 @@ func isHalf(m *members, group *podGroup, now time.Time) bool {
 	return slices.ContainsFunc(m.placed, isToldOfHalf) || nobodyIsYounger(m, group, now)
 }
 
-// nobodyIsYounger reports whether all members are older than the first binding of one, which is not long ago.
+// nobodyIsYounger reports whether all members are older than the first binding, which must be recent.
 func nobodyIsYounger(m *members, group *podGroup, now time.Time) bool {
 	first := now
 	for _, pod := range m.placed {
@@ -101,14 +99,14 @@ func nobodyIsYounger(m *members, group *podGroup, now time.Time) bool {
 	return !group.CreationTimestamp.After(first) && !slices.ContainsFunc(m.waiting, younger)
 }
 
-// isToldOfHalf reports whether a pod was told that it ends as a part of half a gang.
+// isToldOfHalf reports whether a pod has the condition that it ends as a part of a partially bound gang.
 func isToldOfHalf(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reasonIncomplete
 	})
 }
 
-// boundAt is when a pod was bound, zero if it does not say. The API server notes it, as it does when a pod was made.
+// boundAt returns when a pod was bound, as recorded by the API server; zero if unknown.
 func boundAt(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
@@ -118,15 +116,15 @@ func boundAt(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// neverWhole notes that a gang is half placed and was never whole.
+// neverWhole records that a gang is partially bound and was never whole.
 func (p *places) neverWhole(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.record(g).partial = true
 }
 
-// tear notes that a gang has lost a member to preemption: where that leaves fewer than it takes, they are half a
-// gang from now on, however whole it was.
+// tear records that a gang has lost a member to preemption. If fewer members than needed remain, the gang counts as partially bound
+// from now on.
 func (p *places) tear(g gang, want int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +133,7 @@ func (p *places) tear(g gang, want int) {
 	}
 }
 
-// wholeness reports whether a gang was seen whole, and whether it was found half and not whole since.
+// wholeness returns whether a gang was seen whole, and whether it was found partially bound and not whole since.
 func (p *places) wholeness(g gang) (whole, partial bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -145,8 +143,8 @@ func (p *places) wholeness(g gang) (whole, partial bool) {
 	return false, false
 }
 
-// boundOf notes that a member is bound, as the API server tells, of a gang of so many: who follows it from then on knows whether it was
-// ever whole.
+// boundOf records a member that the API server reports as bound, of a gang with the given minMember. That lets a process know whether a
+// gang was ever whole.
 func (p *places) boundOf(g gang, pod types.UID, node string, want int) {
 	p.bind(g, pod, node)
 	p.mu.Lock()
@@ -161,7 +159,7 @@ func (p *places) boundOf(g gang, pod types.UID, node string, want int) {
 	}
 }
 
-// wasWhole notes that a gang was whole with so many members.
+// wasWhole records that a gang was whole with so many members.
 func (p *places) wasWhole(g gang, members int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +168,7 @@ func (p *places) wasWhole(g gang, members int) {
 	}
 }
 
-// wholePlan is how many members the largest plan has by which a part of some pods was bound, and all of them are there; 0 for none.
+// wholePlan returns the size of the largest complete plan by which some of the given pods were bound; 0 for none.
 func wholePlan(bound []*corev1.Pod) (members int) {
 	there := map[string]int{}
 	for _, pod := range bound {
@@ -185,7 +183,7 @@ func wholePlan(bound []*corev1.Pod) (members int) {
 	return members
 }
 
-// plans is the plan of those members of a gang that wait for the others, and of the last that they wait for.
+// plans returns the plan of the members that wait in Permit, and of the last member that they wait for.
 func (p *places) plans(g gang) *cycle.GangPlan {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Halves are the pods of a scheduler that wait, of gangs of which some members are bound and fewer than it takes, once those are noted: who
-// begins to lead has them queued anew. What the queue compares of them is from when they came, before the last leader began their gang.
+// Halves returns the waiting pods of a scheduler whose gangs are partially bound, after it has recorded the bound members. A new
+// leader queues these pods again: the queue still compares them as of their arrival, before the last leader began their gang.
 func (p *Plugin) Halves(scheduler string) (waiting []*corev1.Pod) {
 	for _, key := range p.pods.ListIndexFuncValues(byGroup) {
 		namespace, name, _ := strings.Cut(key, "/")
@@ -30,7 +30,7 @@ func (p *Plugin) Halves(scheduler string) (waiting []*corev1.Pod) {
 			}
 		}
 		for g, pods := range rest {
-			if members := wholePlan(there[g]); members > 0 { // it was made larger under another leader
+			if members := wholePlan(there[g]); members > 0 { // the gang was enlarged under another leader
 				p.places.wasWhole(g, members)
 			}
 			if p.places.begun(g, group.minMember) {

@@ -14,11 +14,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// defaultTimeout is how long members wait where neither the profile nor the PodGroup says, as in scheduler-plugins.
+// defaultTimeout is how long members wait if neither the profile nor the PodGroup sets a timeout, as in scheduler-plugins.
 const defaultTimeout = time.Minute
 
-// Permit lets a member wait until all have a place. It counts those who have one: the live members that are bound, whoever
-// bound them, and those that this process holds.
+// Permit makes a member wait until all members have a place. It counts the live members that are bound, whichever scheduler bound them, and
+// those that this process holds.
 func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
 	p.promises.Place(pod, node)
 	name, ok := p.groups.groupOf(pod)
@@ -38,11 +38,11 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		first := p.places.waitingOf(g) == 0
 		p.places.wait(g, pod.UID, node)
 		p.arrivals.take(name, nil)
-		if first { // it has the others tried, now that the queue sorts them as those of a gang that has begun
+		if first { // activate the others, which the queue now sorts as members of a gang that has begun
 			p.activate(pod, group)
 		}
 		return fwk.NewStatus(fwk.Wait), cmp.Or(group.timeout, p.args.timeout, defaultTimeout)
-	case placed == group.minMember: // those that are more than it takes may have a place now
+	case placed == group.minMember: // members beyond minMember may be placed now
 		cycle.Plan(state, p.places.plans(g))
 		last = 1
 		p.activate(pod, group)
@@ -56,7 +56,7 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil, 0
 }
 
-// letGo lets the members of a gang go on that wait for the others, and so many more by the same plan.
+// letGo admits the members of a gang that wait in Permit, and so many more by the same plan.
 func (p *Plugin) letGo(g gang, more int) {
 	waiting, plan := p.places.takeWaiting(g)
 	plan.Decide(p.now(), len(waiting)+more)
@@ -69,8 +69,7 @@ func (p *Plugin) letGo(g gang, more int) {
 	p.tell(sets.KeySet(waiting), firstLook, func(held fwk.WaitingPod) { held.Allow(Name) })
 }
 
-// giveUp has the members of a gang give up their places that wait for the others, so that no part of a gang keeps GPUs
-// from others.
+// giveUp rejects the members of a gang that wait in Permit, so that no part of a gang keeps GPUs from other pods.
 func (p *Plugin) giveUp(g gang, reason string) {
 	waiting, _ := p.places.takeWaiting(g)
 	if len(waiting) == 0 {
@@ -79,13 +78,13 @@ func (p *Plugin) giveUp(g gang, reason string) {
 	p.tell(sets.KeySet(waiting), firstLook, func(held fwk.WaitingPod) { held.Reject(Name, reason) })
 }
 
-// A member that is not among the waiting pods yet is looked for again after a moment, and after twice that, up to so long
-// that it cannot have come back from the queue meanwhile, which backs off for a second.
+// A member that is not yet among the waiting pods is looked up again after a moment, and then after twice that, up to a limit. By the limit it
+// cannot have come back from the queue, which backs off for a second.
 const firstLook, lastLook = time.Millisecond, 128 * time.Millisecond
 
-// tell tells members what was decided of them. The framework knows of one that waits a moment after Permit has returned:
-// what an informer or another member's binding decides in between would be lost on it, and it would hold its place until
-// its time is over.
+// tell delivers a decision to members that wait in Permit. The framework registers a waiting pod a moment after Permit has returned.
+// Without retries a decision made in between, by an informer or another member's binding, would be lost, and the member would hold its place
+// until its timeout.
 func (p *Plugin) tell(members sets.Set[types.UID], again time.Duration, what func(fwk.WaitingPod)) {
 	missing := members.Clone()
 	p.handle.IterateOverWaitingPods(func(held fwk.WaitingPod) {
@@ -99,7 +98,7 @@ func (p *Plugin) tell(members sets.Set[types.UID], again time.Duration, what fun
 	}
 }
 
-// activate has the members tried that wait in the queue.
+// activate activates the queued members of a gang.
 func (p *Plugin) activate(pod *corev1.Pod, group *podGroup) {
 	siblings := map[string]*corev1.Pod{}
 	own := gangOf(pod, group)
@@ -116,7 +115,7 @@ func (p *Plugin) activate(pod *corev1.Pod, group *podGroup) {
 // Reserve does nothing: Permit counts the place.
 func (*Plugin) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status { return nil }
 
-// Unreserve has all members give up their places that wait, when one loses its own.
+// Unreserve makes all waiting members give up their places when one loses its own.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	g, ok := p.places.forget(pod.UID)
 	if !ok {
@@ -127,8 +126,8 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	p.tidy(g)
 }
 
-// turnAway ends what a gang keeps when another plugin rejects the nodes that there are for a member: the member takes part no more
-// where there are others, and what was made free is for others again.
+// turnAway handles a member whose nodes another plugin rejects. The member is no longer the representative if there are other members,
+// and the nominations of the gang end.
 func (p *Plugin) turnAway(g gang, group *podGroup, m *members, pod *corev1.Pod) {
 	if len(m.placed)+len(m.waiting) > group.minMember {
 		p.places.dismiss(g, nameOf(pod))
@@ -136,7 +135,7 @@ func (p *Plugin) turnAway(g gang, group *podGroup, m *members, pod *corev1.Pod) 
 	p.nominate(m.waiting, nil)
 }
 
-// PostFilter has the members that wait give up their places when one finds none.
+// PostFilter makes the waiting members give up their places when one finds none.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, refused fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	name, ok := p.groups.groupOf(pod)
 	p.asked = pod.UID
@@ -154,8 +153,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return p.hadNone(ctx, state, pod, group, refused)
 }
 
-// hadNone has the members that wait give up their places when one of a gang finds none, unless others leave for them, or it may find one
-// elsewhere.
+// hadNone makes the waiting members of a gang give up their places when one finds none, unless victims leave for them, or it may find a place on
+// another node.
 func (p *Plugin) hadNone(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, group *podGroup, refused fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
@@ -165,7 +164,7 @@ func (p *Plugin) hadNone(
 		return p.elsewhere(pod)
 	}
 	if p.standsWithout(pod, group, &m) {
-		return nil, fwk.NewStatus(fwk.Unschedulable) // the others have their places, and must not lose them for this one
+		return nil, fwk.NewStatus(fwk.Unschedulable) // the others keep their places
 	}
 	if begins(state) {
 		p.places.inVain(g, p.now())
@@ -201,15 +200,15 @@ func (p *Plugin) hadNone(
 	return nil, unschedulable(why)
 }
 
-// standsWithout reports whether the gang of a member goes on, or may wait, without a place for that one.
+// standsWithout reports whether the gang of a member continues, or may wait, without a place for that member.
 func (p *Plugin) standsWithout(pod *corev1.Pod, group *podGroup, m *members) bool {
 	missing := group.minMember - len(m.placed)
-	// Those that are bound would keep their places for ever, and not for a while as those do that are held.
+	// Bound members would keep their places forever, unlike held members, which have a timeout.
 	onlyBound := m.bound > 0 && len(m.placed) == m.bound
 	return missing <= 0 || !onlyBound && p.tolerates(missing, group.minMember) || isSpare(pod, m.waiting, missing)
 }
 
-// elsewhere has a member tried again, which another plugin refused where it was to go.
+// elsewhere retries a member that another plugin rejected on its planned node.
 func (p *Plugin) elsewhere(pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
 	p.handle.Activate(klog.Background(), map[string]*corev1.Pod{nameOf(pod).String(): pod})
 	return nil, fwk.NewStatus(fwk.Unschedulable, reasonElsewhere)
@@ -223,7 +222,7 @@ func nowhere(pod *corev1.Pod) *fwk.PostFilterResult {
 	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}}
 }
 
-// unschedulable tells why, nothing for "".
+// unschedulable builds a status with a reason, if there is one.
 func unschedulable(why string) *fwk.Status {
 	if why == "" {
 		return fwk.NewStatus(fwk.Unschedulable)
@@ -231,14 +230,14 @@ func unschedulable(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.Unschedulable, why)
 }
 
-// forgetGone drops what was noted of a gang in a cycle of a member that is gone meanwhile: nobody else tells of it again.
+// forgetGone drops the state recorded in the cycle of a member that is gone by now, because no event reports that again.
 func (p *Plugin) forgetGone(pod *corev1.Pod) {
 	if !p.isThere(pod) {
 		p.forget(pod)
 	}
 }
 
-// isSpare reports whether a member is more than it takes, as places are kept for enough others.
+// isSpare reports whether a member is not needed, because enough others are nominated.
 func isSpare(pod *corev1.Pod, waiting []*corev1.Pod, missing int) bool {
 	nominated := 0
 	for _, member := range waiting {
@@ -249,11 +248,11 @@ func isSpare(pod *corev1.Pod, waiting []*corev1.Pod, missing int) bool {
 	return pod.Status.NominatedNodeName == "" && nominated >= max(missing, 1)
 }
 
-// tolerates says whether so few members are missing that the others keep their places for a while.
+// tolerates reports whether so few members are missing that the others may keep their places for a while.
 func (p *Plugin) tolerates(missing, want int) bool { return missing*100 <= p.args.tolerance*want }
 
-// tidy forgets a gang of which no pod is left, so that names that users made up do not add up, nor the Jobs that come one
-// after the other with the same label. It is called for each member that leaves: a large gang is not gone through each time.
+// tidy drops the state of a gang without pods, so that user-defined names, or successive Jobs with the same label, do not add up. It is
+// called for each departing member, and therefore does not go through a large gang each time.
 func (p *Plugin) tidy(g gang) {
 	if !p.places.mayBeGone(g) {
 		return
@@ -267,8 +266,8 @@ func (p *Plugin) tidy(g gang) {
 	p.promises.End(jobOf(g))
 }
 
-// fail notes that a member found no place, which ends the plan. To be turned away for an earlier failure is none, or a gang whose members are
-// tried all the while would back off forever.
+// fail records that a member found no place, which ends the plan. A rejection during the backoff does not count as a failure, or a gang
+// whose members are tried all the time would back off forever.
 func (p *Plugin) fail(g gang) {
 	p.places.plan(g, nil)
 	if now := p.now(); !p.backsOff(g, now) {
@@ -276,8 +275,8 @@ func (p *Plugin) fail(g gang) {
 	}
 }
 
-// tryLater has the members tried when their gang does not back off any more: nothing that happens in the cluster tells of
-// that, and they would wait until kube-scheduler empties its queue, after five minutes.
+// tryLater activates the members at the end of the backoff. No event in the cluster reports that, and they would wait until kube-scheduler
+// flushes its queue, after five minutes.
 func (p *Plugin) tryLater(g gang, group *podGroup) {
 	if !p.places.alarm(g) {
 		return
@@ -288,7 +287,7 @@ func (p *Plugin) tryLater(g gang, group *podGroup) {
 	})
 }
 
-// wakeAt has those members tried at a time that somebody chooses.
+// wakeAt activates the chosen members at a time.
 func (p *Plugin) wakeAt(g gang, group *podGroup, at time.Time, chosen func(*corev1.Pod) bool) {
 	if p.places.wakesAt(g, at) {
 		time.AfterFunc(at.Sub(p.now()), func() { p.wake(g, group, chosen) })
@@ -297,7 +296,7 @@ func (p *Plugin) wakeAt(g gang, group *podGroup, at time.Time, chosen func(*core
 
 func anyMember(*corev1.Pod) bool { return true }
 
-// oneMember chooses the first.
+// oneMember chooses the first member only.
 func oneMember() func(*corev1.Pod) bool {
 	chosen := false
 	return func(*corev1.Pod) bool {
@@ -307,7 +306,7 @@ func oneMember() func(*corev1.Pod) bool {
 	}
 }
 
-// wake has chosen members of a gang tried that wait.
+// wake activates the chosen waiting members of a gang.
 func (p *Plugin) wake(g gang, group *podGroup, chosen func(*corev1.Pod) bool) {
 	waiting := map[string]*corev1.Pod{}
 	for _, pod := range p.podsIn(g, group) {
@@ -320,7 +319,7 @@ func (p *Plugin) wake(g gang, group *podGroup, chosen func(*corev1.Pod) bool) {
 	}
 }
 
-// wakesAt notes when the members of a gang are tried, and reports whether that is news.
+// wakesAt sets when the members of a gang are activated, and reports whether that is a change.
 func (p *places) wakesAt(g gang, at time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -330,7 +329,7 @@ func (p *places) wakesAt(g gang, at time.Time) bool {
 	return news
 }
 
-// backsOff reports whether a member found no place a moment ago.
+// backsOff reports whether a gang is backing off after a member found no place.
 func (p *Plugin) backsOff(g gang, now time.Time) bool {
 	return p.args.backoff > 0 && now.Before(p.places.failed(g).Add(p.args.backoff))
 }

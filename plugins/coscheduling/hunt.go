@@ -14,47 +14,47 @@ import (
 )
 
 const (
-	// fewPods is on how many pods those that leave are weighed against each other all at once, and fewEfforts how many attempts' steps that may take,
-	// which it seldom does.
+	// fewPods is up to how many pods on the nodes all candidates are weighed against each other at once. budgetMultiple is how many times
+	// the steps of one attempt that may take, which it rarely does.
 	fewPods, fewEfforts = 2_000, 5
-	// somePods is on how many they are otherwise at least, on the nodes that cost the least, which hold times as many members as there are, or
-	// more of them. mostPods is where it ends that more and more nodes are looked at together.
+	// somePods is otherwise the minimum number of pods in an area, which begins with the cheapest nodes. The area holds areaMemberFactor
+	// times as many members as the gang has, or at most extraAreaMembers additional ones. maxAreaPods is where an area stops growing.
 	somePods, times, more, mostPods = 1_000, 4, 64, 5_000
-	// stepsPerPod is more than it takes to look for who leaves in an area, which therefore ends, however large the gang is. Of these readSteps
-	// are to find out who may leave, weighSteps to weigh it, and a look at what was weighed before is podsPerStep for one.
+	// stepsPerPod is more than a search for victims in an area needs, so that it ends, however large the gang is. readSteps of them find out
+	// which pods may leave, weighSteps weigh a pod, and a look at podsPerStep pods that were weighed before is one step.
 	stepsPerPod, readSteps, weighSteps, podsPerStep = 60, 24, 6, 4
-	// rehearsedSteps is how many one of a rehearsal takes.
+	// rehearsedSteps is how many search steps one dry-run step costs.
 	rehearsedSteps = 6
-	// fewFields is how many fields in which somebody can leave are compared.
+	// fewFields is how many areas with possible victims are compared.
 	fewFields = 4
 )
 
-// hunt is what is kept of a search for who leaves in a large pool, which goes on where the last attempt ended.
+// hunt is the state of a search for victims in a large pool, which continues where the last attempt ended.
 type hunt struct {
-	// looked are the fields that were searched in vain, by key, and reach for how many members room was looked for in one.
+	// looked are the areas searched in vain, by key, and areaSizes is for how many members room was searched in an area.
 	looked sets.Set[string]
 	reach  map[string]int
-	// barren are the nodes where nobody can make room, and barred those that members cannot go to, by role.
+	// barren are nodes where no eviction can make room, and barred the nodes that members cannot use, by role.
 	barren barrens
 	barred []sets.Set[string]
 	tolls  tolls
-	// rests says that the last attempt did no more than to weigh pods.
+	// rests says that the last attempt did nothing but weigh pods.
 	rests bool
-	// proposal is what the last attempt found, nil for nothing, and hurries says that one did not hold any more by the next: what is found then is
-	// rehearsed at once.
+	// proposal is the result of the last attempt, nil for none. isHurried says that a proposal was outdated by the next attempt: the next result
+	// is dry-run at once.
 	proposal *proposal
 	hurries  bool
-	// rehearsals are those for the field that was looked in last, and why is what a plan was refused for last.
+	// rehearsals counts the dry runs for the last area, and why is the last reason for rejecting a plan.
 	rehearsals rehearsals
 	why        string
-	// of is a fingerprint of the members that it is for, and began when the first search of this kind did.
+	// of is a fingerprint of the members, and began is when the first such search began.
 	of    uint64
 	began time.Time
-	// cut says that plans were refused until no more were tried, so that the next search goes on with the nodes that are not barred.
+	// cut says that the number of rejected plans reached its limit, so that the next search goes on without the barred nodes.
 	cut bool
 }
 
-// newHunt knows the nodes that members cannot go to, nil for none.
+// newHunt starts a search without the nodes that members cannot use, nil for none.
 func newHunt(of uint64, began time.Time, barred []sets.Set[string]) *hunt {
 	return &hunt{
 		of: of, began: began, barred: barred, looked: sets.New[string](), reach: map[string]int{},
@@ -62,7 +62,7 @@ func newHunt(of uint64, began time.Time, barred []sets.Set[string]) *hunt {
 	}
 }
 
-// bars are the nodes that members cannot go to, by role: those that are known already, with some more.
+// bars adds nodes that members cannot use, by role, and returns all of them.
 func (h *hunt) bars(more []sets.Set[string]) []sets.Set[string] {
 	if h.barred == nil {
 		h.barred = make([]sets.Set[string], len(more))
@@ -73,7 +73,7 @@ func (h *hunt) bars(more []sets.Set[string]) []sets.Set[string] {
 	return h.barred
 }
 
-// found is who leaves in a field, and where.
+// found is a set of victims in an area, and the placement that they make possible.
 type found struct {
 	*plea
 	field *field
@@ -82,14 +82,14 @@ type found struct {
 	cost  nodeToll
 }
 
-// hunts looks for who leaves in a large pool: field by field, those first where it seems to cost the least, and of each the nodes that do. It ends
-// when steps do, and goes on there the next time. done says that all was looked at.
+// hunts searches a large pool for victims, area by area, in order of estimated cost, and within an area on the cheapest nodes. It ends
+// when the steps are used up, and continues there in the next attempt. done says that the search is complete.
 func (q *plea) hunts(ctx context.Context, h *hunt) (move *clearance, why string, done bool) {
 	if !q.tables.weights.weigh(q.bearing.nodes, &q.left) {
 		return nil, "", false
 	}
 	if h.rests = q.left < q.budget-q.budget/4 && !h.rests; h.rests {
-		return nil, "", false // the first nodes are looked at whatever is left, which would be too much for one attempt
+		return nil, "", false // the first area is searched whatever is left, which would be too much for one attempt
 	}
 	if of := h.proposal; of != nil {
 		h.proposal = nil
@@ -123,7 +123,7 @@ func (q *plea) hunts(ctx context.Context, h *hunt) (move *clearance, why string,
 	return nil, h.why, true
 }
 
-// decide rehearses what was found in a field, and other plans for it as long as steps last.
+// decide dry-runs the result for an area, and other plans for it as long as steps last.
 func (q *plea) decide(ctx context.Context, h *hunt, best *found) *clearance {
 	move, refused := best.passing(ctx, &h.rehearsals, best.units, best.plan)
 	q.left, h.why = best.left, cmp.Or(refused, h.why)
@@ -135,8 +135,8 @@ func (q *plea) decide(ctx context.Context, h *hunt, best *found) *clearance {
 	return move
 }
 
-// compare looks in fields until it is known where it costs the least, of some, nil for nowhere. rest are those to look in after that one. cut says
-// that steps did not last.
+// compare searches areas until the cheapest result is known, nil for none. rest are the areas to search after that one. cut says that the steps
+// were used up.
 func (q *plea) compare(h *hunt, fields []field, begins bool) (best *found, rest []field, cut bool) {
 	var all []*found
 	start := q.left
@@ -164,8 +164,8 @@ func (q *plea) compare(h *hunt, fields []field, begins bool) (best *found, rest 
 	return best, append(rest, fieldsBut(all, best)...), false
 }
 
-// lookIn looks for who leaves in a field: on the nodes that cost the least, and then on more of them. over says that steps did not last, which they do
-// for the first nodes that an attempt begins with.
+// lookIn searches an area for victims: on the cheapest nodes first, and then on more of them. over says that the steps were used up, which
+// cannot happen for the first nodes of an attempt.
 func (q *plea) lookIn(h *hunt, f *field, begins bool) (one *found, over bool) {
 	for {
 		nodes := slices.DeleteFunc(slices.Clone(f.nodes), func(node int) bool { return q.tolls[node].barren })
@@ -206,7 +206,7 @@ func (q *plea) lookIn(h *hunt, f *field, begins bool) (one *found, over bool) {
 	}
 }
 
-// hears notes who of a part may not leave yet.
+// hears merges the protected candidates of a part of the search.
 func (q *plea) hears(of *crowd) {
 	if !of.guarded.IsZero() && (q.crowd.guarded.IsZero() || of.guarded.Before(q.crowd.guarded)) {
 		q.crowd.guarded = of.guarded
@@ -214,7 +214,8 @@ func (q *plea) hears(of *crowd) {
 	q.crowd.budgeted = q.crowd.budgeted || of.budgeted
 }
 
-// barren notes the nodes of an area where nobody can make room for anybody, and returns how many are new: for a pod alone those are all.
+// barren records the nodes of an area where no eviction makes room for any member, and returns how many are new. For a single pod
+// these are all nodes of the area.
 func (q *plea) barren(h *hunt) (count int) {
 	for node := range q.infos {
 		takes := slices.ContainsFunc(q.site.now, func(room []int) bool { return room[node] > 0 })
@@ -226,7 +227,7 @@ func (q *plea) barren(h *hunt) (count int) {
 	return count
 }
 
-// part is a plea on some nodes alone, and on those where members stand.
+// part returns the attempt restricted to some nodes, and the nodes of members that have places.
 func (q *plea) part(nodes []int) *plea {
 	some := *q
 	some.site = q.site.part(slices.Compact(slices.Sorted(slices.Values(slices.Concat(nodes, q.standing)))))
@@ -242,7 +243,7 @@ func (q *plea) part(nodes []int) *plea {
 	return &some
 }
 
-// pods is how many pods are on the nodes.
+// pods returns how many pods are on the nodes.
 func (q *plea) pods() (pods int) {
 	for _, info := range q.infos {
 		pods += len(info.GetPods())
@@ -250,7 +251,7 @@ func (q *plea) pods() (pods int) {
 	return pods
 }
 
-// toldOf are the nodes of those that alone may leave, and those that the members are to come to then.
+// toldOf returns the nodes of the only allowed victims, and the nodes that the members go to afterwards.
 func (q *plea) toldOf() (nodes []int) {
 	to := sets.New[string]()
 	for role := range q.kinds {
@@ -288,8 +289,8 @@ func (q *plea) costOf(units []int) (cost nodeToll) {
 	return cost
 }
 
-// huntOf is what is kept of the search for who leaves for some members of a gang. What keeps members from nodes changes, so that it is not kept for
-// longer than mostVain.
+// huntOf returns the state of the search for some members of a gang. Obstacles of members change over time, so it is kept no longer than
+// maxBackoff.
 func (p *places) huntOf(g gang, of uint64, now time.Time) *hunt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -300,8 +301,8 @@ func (p *places) huntOf(g gang, of uint64, now time.Time) *hunt {
 	return r.hunt
 }
 
-// endHunt has the next search for a gang begin anew. If plans were refused until no more were tried, the next ones are for other nodes: the same
-// would be refused each time.
+// endHunt makes the next search of a gang start over. If the limit of rejected plans was reached, it uses other nodes: the same plans
+// would be rejected again.
 func (p *places) endHunt(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,18 +10,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ofOneMember are the labels by which the members of a job differ, and that count for no filter.
+// ofOneMember are labels that differ between members of a job, and that no filter uses.
 var ofOneMember = []string{batchv1.JobCompletionIndexAnnotation, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
 
-// imprint is a hash of what is written to it, and how much that was.
+// imprint is a hash, and the number of bytes that were hashed.
 type imprint struct {
 	hash  maphash.Hash
 	bytes int
 }
 
-// imprintOf is equal for members of a role that the filters treat alike: those that say the same of where they may be beside
-// others, and of volumes. It also returns how many bytes were read for it. To compare members with each other instead
-// would cost as much for each kind of them.
+// imprintOf returns equal hashes for members of a role that the filters treat alike: the hash covers affinity to other pods, spreading, ports,
+// claims and volumes. It also returns the number of bytes read. Comparing members with each other instead would cost as much for each class of
+// them.
 func imprintOf(pod *corev1.Pod, role int) (of uint64, bytes int) {
 	var i imprint
 	i.hash.SetSeed(seed)
@@ -32,7 +32,7 @@ func imprintOf(pod *corev1.Pod, role int) (of uint64, bytes int) {
 			i.write([]byte(pod.Labels[label]))
 		}
 	}
-	i.count(-1) // where one list ends and another begins
+	i.count(-1) // separates two lists
 	if pod.Spec.Affinity != nil {
 		i.add(pod.Spec.Affinity, pod)
 	}
@@ -59,7 +59,7 @@ func (i *imprint) addPorts(containers []corev1.Container, pod *corev1.Pod) {
 	}
 }
 
-// addVolumes adds the volumes of a pod that are not on every node. One that is made for the pod alone has the pod's name.
+// addVolumes adds the volumes of a pod that are not available on every node. An ephemeral volume is specific to the pod, and named after it.
 func (i *imprint) addVolumes(pod *corev1.Pod) {
 	i.count(-1)
 	for n := range pod.Spec.Volumes {
@@ -74,12 +74,12 @@ func (i *imprint) addVolumes(pod *corev1.Pod) {
 	}
 }
 
-// isEverywhere reports whether a volume is on every node.
+// isEverywhere reports whether a volume is available on every node.
 func isEverywhere(v *corev1.VolumeSource) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil
 }
 
-// add adds a part of a pod. One that cannot be read makes the pod another than all.
+// add hashes a part of a pod. A part that cannot be marshalled makes the pod unique.
 func (i *imprint) add(part interface{ Marshal() ([]byte, error) }, pod *corev1.Pod) {
 	data, err := part.Marshal()
 	if err != nil {

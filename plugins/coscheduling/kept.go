@@ -7,13 +7,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// isKeptWhole reports whether a node is kept from a pod for those that want all of it.
+// isKeptWhole reports whether a node is reserved for pods that need a whole node.
 func isKeptWhole(status *fwk.Status) bool {
 	_, whole := reason.KeptForWhole.Text.In(status.Message())
 	return whole
 }
 
-// keptWhole are the nodes that are kept whole from a pod, nil for none.
+// keptWhole returns the nodes that were refused because they are reserved for pods that need a whole node, nil for none.
 func keptWhole(nodes []fwk.NodeInfo, refused fwk.NodeToStatusReader) (kept sets.Set[string]) {
 	if refused == nil {
 		return nil

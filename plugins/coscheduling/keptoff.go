@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// keptOff is what keeps a member off nodes on which there is room for it. What happens in the cluster and cannot change that is no news to
-// its gang. A nil one says that anything may be.
+// keptOff is what keeps a member off nodes that have room for it. Events that cannot change that are not passed on to its gang. nil means that
+// any event may matter.
 type keptOff struct {
 	pod *corev1.Pod
 	by  []keeper
@@ -23,16 +23,16 @@ type keptOff struct {
 	off sets.Set[string]
 }
 
-// keeper is a filter plugin, and how pods that come and go change what it says to a member.
+// keeper is a filter plugin, and how its verdict on a member depends on other pods.
 type keeper struct {
 	plugin string
-	// isInTheWay reports whether the plugin may let the member in when a pod leaves, helps whether it may when a pod comes.
+	// isInTheWay reports whether the plugin may admit the member when a pod leaves, mayHelp whether it may when a pod arrives.
 	isInTheWay, helps func(*corev1.Pod) bool
-	// keys are the labels of a node that alone decide what the plugin says of it; without any it is the node itself.
+	// keys are the node labels that alone determine the verdict on a node. If empty, the node itself does.
 	keys []string
 }
 
-// keepers reads the filters of Kubernetes that keep members out of free room.
+// keepers are the filters of Kubernetes that can keep members out of free room.
 var keepers = map[string]func(member *corev1.Pod) keeper{
 	"InterPodAffinity":   byAffinity,
 	"PodTopologySpread":  bySpread,
@@ -43,17 +43,18 @@ var keepers = map[string]func(member *corev1.Pod) keeper{
 	"NodeVolumeLimits":   byVolumes,
 }
 
-// ofNode are the plugins whose verdict on a node follows from that node and what is free there, "" for nodes that none was asked of.
+// ofNode are the plugins whose verdict on a node depends only on that node and its free resources. "" stands for nodes that no plugin
+// checked.
 var ofNode = sets.New("", Name, "GPUFilter", "NodeAffinity", "NodeName", "NodeResourcesFit", "NodeUnschedulable", "TaintToleration")
 
 const (
-	// mostOff is how many nodes and domains are kept in mind of one gang. Room on any beyond that has it tried.
+	// mostOff is how many nodes and domains are remembered for one gang. Room on any other one activates the gang.
 	mostOff = 64
-	// mostRead is how many bytes of members are read to see whether they are alike.
+	// mostRead is how many bytes of members are read to check whether they are alike.
 	mostRead = 1 << 20
 )
 
-// keptOffBy reads why a member is kept off nodes, nil where that may be for a reason that anything can change.
+// keptOffBy determines why a member is kept off nodes, nil if any event may change that.
 func (p *Plugin) keptOffBy(pod *corev1.Pod, m *members, refused fwk.NodeToStatusReader) *keptOff {
 	k := &keptOff{pod: pod, off: sets.New[string]()}
 	same := m.areAlike(pod)
@@ -75,7 +76,7 @@ func (p *Plugin) keptOffBy(pod *corev1.Pod, m *members, refused fwk.NodeToStatus
 	return k
 }
 
-// keeper returns what there is to know of a plugin, nil for one that is no such filter.
+// keeper returns the filter for a plugin, nil if it is no such filter.
 func (k *keptOff) keeper(plugin string) *keeper {
 	for i := range k.by {
 		if k.by[i].plugin == plugin {
@@ -92,8 +93,8 @@ func (k *keptOff) keeper(plugin string) *keeper {
 	return &k.by[len(k.by)-1]
 }
 
-// placeKeptOff names the node that a plugin refused, or its domain where all of that is refused for the same reason. Pods that keep the member
-// from them do so by labels that only they name.
+// placeKeptOff returns the name of a refused node, or of its domain if the whole domain is refused for the same reason. Pods that repel the
+// member do so by labels that only those pods name.
 func (p *Plugin) placeKeptOff(by *keeper, status *fwk.Status, name string) string {
 	if node, err := p.nodes.Get(name); err == nil && len(by.keys) > 0 && !slices.Contains(status.Reasons(), string(reason.Repelled.Text)) {
 		return by.domain(node)
@@ -101,25 +102,25 @@ func (p *Plugin) placeKeptOff(by *keeper, status *fwk.Status, name string) strin
 	return name
 }
 
-// domain names the domain of a node, as no node is named.
+// domain returns a unique name for the domain of a node, different from all node names.
 func (k *keeper) domain(node *corev1.Node) string {
 	parts := []string{k.plugin}
 	for _, key := range k.keys {
 		value, ok := node.Labels[key]
 		if !ok {
-			value = "/" // which no label may be
+			value = "/" // no label has this value
 		}
 		parts = append(parts, value)
 	}
 	return strings.Join(parts, "\x00")
 }
 
-// inDomain reports whether a node lies in a domain that the member is kept off.
+// inDomain reports whether a node is in a domain that blocks the member.
 func (k *keptOff) inDomain(node *corev1.Node) bool {
 	return k != nil && slices.ContainsFunc(k.by, func(by keeper) bool { return len(by.keys) > 0 && k.off.Has(by.domain(node)) })
 }
 
-// isMoved reports whether a node is in another domain than before: it has taken its pods along.
+// isMoved reports whether a node has moved to another domain, together with its pods.
 func (k *keptOff) isMoved(before, after *corev1.Node) bool {
 	return k != nil && slices.ContainsFunc(k.by, func(by keeper) bool { return by.domain(before) != by.domain(after) })
 }
@@ -129,18 +130,18 @@ func (k *keptOff) from(node *corev1.Node) bool {
 	return k != nil && (k.off.Has(node.Name) || k.inDomain(node))
 }
 
-// isInTheWay reports whether a pod that leaves may have kept the member out, wherever it was.
+// isInTheWay reports whether a leaving pod may have kept the member out, wherever it was.
 func (k *keptOff) isInTheWay(pod *corev1.Pod) bool {
 	return k != nil && slices.ContainsFunc(k.by, func(by keeper) bool { return by.isInTheWay(pod) })
 }
 
-// isHelped reports whether a pod that comes may let the member in.
+// isHelped reports whether an arriving pod may let the member in.
 func (k *keptOff) isHelped(pod *corev1.Pod) bool {
 	return k != nil && slices.ContainsFunc(k.by, func(by keeper) bool { return by.helps != nil && by.helps(pod) })
 }
 
-// areAlike reports whether filters treat all members that wait, and those that hold a place, as they do one of them. Otherwise the others
-// may go to room where that one cannot, and leave it theirs.
+// areAlike reports whether filters treat all waiting and all placed members like the given one. Otherwise other members may use room where that
+// one cannot go, and leave their room to it.
 func (m *members) areAlike(pod *corev1.Pod) bool {
 	own, read := imprintOf(pod, 0)
 	for _, members := range [][]*corev1.Pod{m.waiting, m.placed} {
@@ -190,7 +191,7 @@ func bySpread(member *corev1.Pod) keeper {
 			selectors = append(selectors, selector)
 		}
 	}
-	// One that leaves may have been too many, one that comes elsewhere has the member's domain lag behind.
+	// A leaving pod may have been one too many; a pod that arrives elsewhere may raise the minimum that the member's domain is compared with.
 	counts := func(pod *corev1.Pod) bool {
 		return pod.Namespace == member.Namespace &&
 			slices.ContainsFunc(selectors, func(selector labels.Selector) bool { return selector.Matches(labels.Set(pod.Labels)) })
@@ -203,7 +204,7 @@ func byPorts(member *corev1.Pod) keeper {
 	return keeper{isInTheWay: func(pod *corev1.Pod) bool { return own.HasAny(portsOf(pod).UnsortedList()...) }}
 }
 
-// portsOf are the ports of its node that a pod takes, of whatever address and protocol.
+// portsOf returns the host ports that a pod uses, regardless of address and protocol.
 func portsOf(pod *corev1.Pod) sets.Set[int32] {
 	var ports sets.Set[int32]
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
@@ -223,7 +224,7 @@ func portsOf(pod *corev1.Pod) sets.Set[int32] {
 
 func byVolumes(*corev1.Pod) keeper { return keeper{isInTheWay: hasVolume} }
 
-// hasVolume reports whether a pod holds a volume that is not on every node.
+// hasVolume reports whether a pod uses a volume that is not available on every node.
 func hasVolume(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool { return !isEverywhere(&volume.VolumeSource) })
 }

@@ -14,31 +14,31 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// kinds are pods gathered by what they ask, so that the room for one of a kind is the room for each of it.
+// kinds are pods grouped by their requirements, so that the room for one pod of a class is the room for each of them.
 type kinds struct {
 	of []kind
-	// varied says that there are too many kinds, or pods that say too much to be compared. Then nothing can be told of
-	// the room for all, and each pod has to look for itself.
+	// varied says that there are too many classes, or pods with too much to compare. Then the room for all is unknown, and each pod has to be
+	// tried on its own.
 	varied bool
-	// compared is how much has been compared.
+	// compared is how much was compared so far.
 	compared int
 }
 
-// kind is pods that ask for the same as one of them.
+// kind is a set of pods with equal requirements.
 type kind struct {
 	pod   *corev1.Pod
 	count int
 	all   []*corev1.Pod
 }
 
-// The bounds of what is compared for one pod in one cycle. The pods of a job are of one kind, or two with a launcher. Who
-// writes pods of a megabyte must not have the scheduler read all of them in each cycle.
+// Bounds of what is compared for one pod in one cycle. The pods of a job are of one class, or two with a launcher. A user with pods of a
+// megabyte must not make the scheduler read all of them in each cycle.
 const (
 	maxKinds    = 8
 	maxCompared = 100_000
 )
 
-// kindsOf gathers pods.
+// kindsOf groups pods.
 func kindsOf(pods []*corev1.Pod) (k kinds) {
 	for _, pod := range pods {
 		k.add(pod)
@@ -68,7 +68,7 @@ func (k *kinds) add(pod *corev1.Pod) {
 	k.of = append(k.of, kind{pod: pod, count: 1, all: []*corev1.Pod{pod}})
 }
 
-// among are some kinds with as many of each as there are among some pods.
+// among returns classes with their counts reduced to the given pods.
 func among(kinds []kind, pods []*corev1.Pod) []kind {
 	some, of := slices.Clone(kinds), rolesOf(kinds)
 	for role := range some {
@@ -82,8 +82,8 @@ func among(kinds []kind, pods []*corev1.Pod) []kind {
 
 var seed = maphash.MakeSeed()
 
-// fingerprint is equal, whatever their order, for the same pods that ask for the same as before. It costs a tenth of
-// comparing them: what can change of a pod that waits is its generation, and the labels and annotations that count.
+// fingerprint returns an equal value for the same pods with unchanged requirements, in any order. It costs a tenth of comparing them: what can
+// change in a waiting pod is its generation, and the labels and annotations that matter.
 func fingerprint(pods []*corev1.Pod) (sum uint64) {
 	for _, pod := range pods {
 		sum += maphash.Comparable(seed, state{
@@ -94,7 +94,7 @@ func fingerprint(pods []*corev1.Pod) (sum uint64) {
 	return sum
 }
 
-// state is what can change of a pod that waits.
+// state is what can change in a waiting pod.
 type state struct {
 	uid                            types.UID
 	generation                     int64
@@ -102,7 +102,7 @@ type state struct {
 	pool, gpuTypes, share, minimum string
 }
 
-// weight is how much there is to compare of a pod.
+// weight returns how much there is to compare in a pod.
 func weight(pod *corev1.Pod) int {
 	weight := 1 + len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + len(pod.Spec.NodeSelector) + len(pod.Spec.Tolerations)
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
@@ -120,7 +120,7 @@ func weight(pod *corev1.Pod) int {
 	return weight
 }
 
-// alike reports whether pods ask for the same, so that the room for one is the room for the other.
+// alike reports whether pods have the same requirements, so that the room for one is the room for the other.
 func alike(a, b *corev1.Pod) bool {
 	return sameContainers(a.Spec.Containers, b.Spec.Containers) && sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
 		sameAmounts(a.Spec.Overhead, b.Spec.Overhead) && sameOfPod(a.Spec.Resources, b.Spec.Resources) &&
@@ -146,7 +146,7 @@ func sameContainers(a, b []corev1.Container) bool {
 	return true
 }
 
-// sameOfPod compares what pods ask for as a whole, beside their containers.
+// sameOfPod compares pod-level resources.
 func sameOfPod(a, b *corev1.ResourceRequirements) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -171,7 +171,7 @@ func sameToleration(a, b corev1.Toleration) bool {
 	return a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// sameAffinity compares what nodes a pod requires.
+// sameAffinity compares the required node affinity.
 func sameAffinity(a, b *corev1.Affinity) bool {
 	first, second := requiredNodes(a), requiredNodes(b)
 	if first == nil || second == nil {

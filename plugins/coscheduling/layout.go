@@ -10,14 +10,14 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// layout is how the members of a gang are to lie in the topology of the cluster. The zero value leaves it to the scores.
+// layout is how the members of a gang are placed in the topology of the cluster. The zero value leaves it to the scores.
 type layout struct {
 	// level is the name of a level, or the key of a label.
 	level    string
 	required bool
-	// wait is how long a gang that could lie further apart holds out for one domain of the level.
+	// wait is how long a gang that could be spread wider waits for a single domain of the level.
 	wait time.Duration
-	// segment is how many members lie in one domain of the level each, 0 where all of them do.
+	// segment is how many members each domain of the level holds, 0 if one domain holds all of them.
 	segment int
 }
 
@@ -26,12 +26,12 @@ const mostWait = 24 * time.Hour
 
 func (l layout) isAny() bool { return l.level == "" }
 
-// readLayout reads the annotation of a PodGroup. The second value says what is wrong with it, "" for nothing.
+// readLayout parses the annotation of a PodGroup. The second value says what is wrong with it, "" for nothing.
 func readLayout(text string) (layout, string) {
 	if text == "" {
 		return layout{}, ""
 	}
-	const most = 2 // options, of which each can stand once
+	const most = 2 // options, each allowed once
 	parts := strings.SplitN(text, ";", 2+most)
 	mode, level, _ := strings.Cut(parts[0], "=")
 	if mode != names.TopologyRequired && mode != names.TopologyPreferred || !topology.IsLevel(level) {
@@ -47,7 +47,7 @@ func readLayout(text string) (layout, string) {
 	return l, ""
 }
 
-// readOption reads what follows a level. It returns what to write instead of what cannot be read, "" for nothing.
+// readOption parses an option after a level. It returns what to write instead of an invalid option, "" for a valid one.
 func (l *layout) readOption(text string) (want string) {
 	if size, ok := strings.CutPrefix(text, names.TopologySegment); ok {
 		number, err := strconv.Atoi(size)
@@ -69,8 +69,8 @@ func (l *layout) readOption(text string) (want string) {
 	return ""
 }
 
-// holdsOut returns until when a gang waits for a place in one domain though it may lie further apart; zero for no longer, or
-// when some of it has places already.
+// holdsOut returns until when a gang waits for a placement in one domain although it may be spread wider. It is zero if the wait is over, or if
+// some members have places already.
 func (g *podGroup) holdsOut(m *members, now time.Time) time.Time {
 	until := g.CreationTimestamp.Add(g.layout.wait)
 	if g.layout.wait == 0 || now.IsZero() || !now.Before(until) || len(m.placed) > 0 || nominatedFirst(m.waiting)[0].Status.NominatedNodeName != "" {

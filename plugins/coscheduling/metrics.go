@@ -7,12 +7,12 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// What pods are evicted for.
+// Reasons for evictions.
 const (
 	forPod = "pod"
-	// forGang is for a gang of higher priority, or one that is guaranteed their GPUs, and forQuota for a single pod that is.
+	// forGang is for a gang of higher priority, or one that is guaranteed the GPUs. forQuota is for a single pod that is guaranteed the GPUs.
 	forGang, forQuota = "gang", "quota"
-	// forHalf is of members of half a gang, which end for no other.
+	// forHalf is for members of a partially bound gang, which end for no other pod.
 	forHalf = "half"
 )
 
@@ -23,7 +23,7 @@ var evictions = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"for"})
 
-// registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
+// registerMetrics registers the metrics of the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(evictions)
 	for _, what := range []string{forPod, forGang, forQuota, forHalf} {
@@ -34,11 +34,11 @@ var registerMetrics = sync.OnceFunc(func() {
 // CountEviction counts a pod that kube-scheduler's own preemption evicted.
 func (*Plugin) CountEviction() { evictions.WithLabelValues(forPod).Inc() }
 
-// OnEvictions has somebody told how many pods left together for a gang, or for a pod that is guaranteed their GPUs. It is called once,
+// OnEvictions sets a callback for the number of pods evicted together, for a gang or for a pod that is guaranteed their GPUs. It is called once,
 // before the scheduler runs.
 func (p *Plugin) OnEvictions(told func(victims int)) { p.onEvictions = told }
 
-// countVictims tells how many pods left together.
+// countVictims reports how many pods were evicted together.
 func (p *Plugin) countVictims(victims int) {
 	if p.onEvictions != nil && victims > 0 {
 		p.onEvictions(victims)

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// countedEach is how long a number of pods holds for each of them: counting takes a thousandth of that, so that who puts one label on
-	// thousands of pods costs no more than who puts it on ten.
+	// countedEach is how long a count remains valid, per counted pod. Counting takes a thousandth of that, so a label on thousands of pods costs
+	// no more than a label on ten.
 	countedEach = 100 * time.Microsecond
-	// mostCounted is of how many PodGroups the number is remembered.
+	// mostCounted is how many PodGroups have a remembered count.
 	mostCounted = 1000
 )
 
-// namesakes remember how many pods have the label of a PodGroup, whoever owns them.
+// namesakes cache how many pods have the label of a PodGroup, whichever owner they have.
 type namesakes struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]headcount
@@ -26,8 +26,8 @@ type headcount struct {
 	at   time.Time
 }
 
-// count returns how many pods name a PodGroup, by a count that is not older than counting them is worth. Without a clock, as in a
-// simulation, it counts.
+// count returns how many pods name a PodGroup, from a cached count if that is recent enough. Without a clock, as in a simulation, it always
+// counts.
 func (n *namesakes) count(group types.NamespacedName, now time.Time, by func(types.NamespacedName) int) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

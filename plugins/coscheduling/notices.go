@@ -11,37 +11,37 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// notices are who was told to leave, and for whom. What was decided counts, whatever users write on their pods since: what lies
-// on the pods is read once, by a new leader. The instances of all profiles share it.
+// notices are the pending preemptions with notices: which pods have to leave, and for which preemptor. In-memory decisions take
+// precedence over whatever users write on their pods later. Only a new leader reads the annotations of pods, once. All profiles share it.
 type notices struct {
 	mu   sync.Mutex
 	open map[notice.Key]*appeal
-	// of is which appeal a victim was told of.
+	// of is the preemption that each victim was notified of.
 	of map[types.UID]notice.Key
-	// took says that this process has begun to lead, and follows that somebody follows pods.
+	// took says that this process leads, and isWatching that a watch of pods is established.
 	took, follows bool
-	// telling is held while it is decided what the victims of a pod are told.
+	// telling is held while the notices for the victims of a pod are decided.
 	telling sync.Mutex
 }
 
-// appeal is a pod or a gang that others were told to leave for.
+// appeal is a pod or a gang whose victims were notified.
 type appeal struct {
 	by   notice.Preemptor
 	told map[types.UID]noticed
-	// to is where the members of a gang go, nil for a pod, and where a leader before this one has decided it.
+	// to is where the members of a gang go. It is nil for a pod, and if an earlier leader decided it.
 	to map[types.UID]string
-	// attempts is how often a pod was let evict those whose time is over.
+	// attempts is how often a pod was allowed to evict victims whose time is over.
 	attempts int
 	timer    *time.Timer
 }
 
-// noticed is a pod that was told something.
+// noticed is a pod with a notice.
 type noticed struct {
 	name types.NamespacedName
 	notice.Notice
 }
 
-// begin notes that others are told to leave. Those that were told so for somebody else leave for this one now.
+// begin records that victims are notified. Victims that were notified for another preemptor now leave for this one.
 func (n *notices) begin(by notice.Preemptor, victims []*corev1.Pod, plan map[types.UID]notice.Notice, to map[types.UID]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,7 +63,7 @@ func (n *notices) begin(by notice.Preemptor, victims []*corev1.Pod, plan map[typ
 	}
 }
 
-// remove takes a victim out of its appeal, and the appeal with its last victim.
+// remove removes a victim from its preemption, and ends the preemption with its last victim.
 func (n *notices) remove(victim types.UID) {
 	key, ok := n.of[victim]
 	if !ok {
@@ -76,7 +76,7 @@ func (n *notices) remove(victim types.UID) {
 	}
 }
 
-// end forgets an appeal.
+// end drops a preemption.
 func (n *notices) end(key notice.Key) {
 	a := n.open[key]
 	if a == nil {
@@ -91,21 +91,21 @@ func (n *notices) end(key notice.Key) {
 	delete(n.open, key)
 }
 
-// isEmpty reports whether nobody was told anything.
+// isEmpty reports whether no pod has a notice.
 func (n *notices) isEmpty() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.open) == 0
 }
 
-// has reports whether others were told to leave for somebody.
+// has reports whether victims were notified for a preemptor.
 func (n *notices) has(key notice.Key) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.open[key] != nil
 }
 
-// victims are who was told to leave for somebody, nil for nobody.
+// victims returns the notified victims of a preemptor, nil for none.
 func (n *notices) victims(key notice.Key) map[types.UID]noticed {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,7 +115,7 @@ func (n *notices) victims(key notice.Key) map[types.UID]noticed {
 	return nil
 }
 
-// placeOf is where a member of a gang goes that others leave for.
+// placeOf returns the node of a gang member whose victims were notified.
 func (n *notices) placeOf(key notice.Key, member types.UID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -125,7 +125,7 @@ func (n *notices) placeOf(key notice.Key, member types.UID) string {
 	return ""
 }
 
-// by is who others were told to leave for.
+// by returns the preemptor of a key.
 func (n *notices) by(key notice.Key) (notice.Preemptor, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -135,7 +135,7 @@ func (n *notices) by(key notice.Key) (notice.Preemptor, bool) {
 	return notice.Preemptor{}, false
 }
 
-// onPod is what a pod was told, false for nothing.
+// onPod returns the notice on a pod, false for none.
 func (n *notices) onPod(victim types.UID) (notice.Notice, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,7 +146,7 @@ func (n *notices) onPod(victim types.UID) (notice.Notice, bool) {
 	return n.open[key].told[victim].Notice, true
 }
 
-// drop ends an appeal, and returns those that were told of it.
+// drop ends a preemption, and returns its notified victims.
 func (n *notices) drop(key notice.Key) map[types.UID]noticed {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -159,7 +159,7 @@ func (n *notices) drop(key notice.Key) map[types.UID]noticed {
 	return dropped
 }
 
-// keep takes those out of an appeal that need not leave any more, and returns them.
+// keep removes the victims that no longer have to leave, and returns them.
 func (n *notices) keep(key notice.Key, leaving []*corev1.Pod) map[types.UID]noticed {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -177,14 +177,14 @@ func (n *notices) keep(key notice.Key, leaving []*corev1.Pod) map[types.UID]noti
 	return spared
 }
 
-// leave notes that a victim is gone, or about to be.
+// leave records that a victim is gone, or about to be.
 func (n *notices) leave(victim types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.remove(victim)
 }
 
-// attempt counts how often somebody was let evict those whose time is over.
+// attempt counts how often a preemptor was allowed to evict victims whose time is over.
 func (n *notices) attempt(key notice.Key) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -195,7 +195,7 @@ func (n *notices) attempt(key notice.Key) int {
 	return 0
 }
 
-// isDue reports whether a pod was let evict those whose time is over.
+// isDue reports whether a pod was allowed to evict victims whose time is over.
 func (n *notices) isDue(key notice.Key) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -203,7 +203,7 @@ func (n *notices) isDue(key notice.Key) bool {
 	return a != nil && a.attempts > 0
 }
 
-// arm has an appeal looked at again after a while, in place of any earlier time.
+// arm sets the timer of a preemption, in place of an earlier one.
 func (n *notices) arm(key notice.Key, after time.Duration, look func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -233,7 +233,7 @@ func (n *notices) leads() bool {
 	return n.took
 }
 
-// firstToFollow reports whether nobody follows pods yet: one instance does for all.
+// firstToFollow reports whether the pods are not watched yet: one instance watches for all.
 func (n *notices) firstToFollow() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -242,7 +242,7 @@ func (n *notices) firstToFollow() bool {
 	return first
 }
 
-// allows reports whether a preemptor may evict a pod, for all that was told: those alone whose time is over, if there are any.
+// allows reports whether a preemptor may evict a pod. If it has notified victims, it may evict only those.
 func (n *notices) allows(key notice.Key, victim types.UID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,21 +11,21 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Less sorts pods by priority, then members of gangs that have begun to take places, so that nobody takes those of their
-// siblings, and those that come in the place of pods which left when they were told to; then the one whose namespace's turn it is, if
-// one is called (plugins/turns.go). Then by time: of a pod when it came to the queue, of a member its PodGroup's, so that gangs stand together; of
-// both that of the last attempt, if there was one, so that whoever has no room does not keep others waiting behind it. The members of a gang come
-// in the order in which their places were planned: where topology spread counts, another order may have no places for all.
+// Less sorts pods by priority. Next come members of gangs that have begun to take places, so that no other pod takes the places of their
+// siblings, and pods that replace others which left after a preemption notice. Then comes the pod that is called because its namespace is next
+// (plugins/turns.go). The rest is sorted by time: for a pod when it entered the queue, for a member the time of its PodGroup, so that gangs stay
+// together. A failed attempt resets the time of either, so that pods without room do not block the queue. The members of a gang come in the
+// order in which their places were planned: with topology spread constraints, another order may not have places for all.
 //
-// The queue is a heap, which is out of order for good once what it compares changes for a pod that is in it. So what can
-// change of a gang counts as it was when the pod was put there.
+// The queue is a heap, which stays out of order if the sort key of a queued pod changes. So the mutable state of a gang counts as of when the
+// pod entered the queue.
 //
-// A PodGroup of Kubernetes, which its scheduler tries as a whole, has no turn of Coscheduling: it stands by its priority and its time.
+// A PodGroup of Kubernetes, which its scheduler tries as a whole, has no position of Coscheduling: it is sorted by priority and time.
 func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
 	return p.less(podIn(a), podIn(b), p.rankOf(a), p.rankOf(b))
 }
 
-// podIn is the pod that is queued, nil for a PodGroup of Kubernetes.
+// podIn returns the queued pod, nil for a PodGroup of Kubernetes.
 func podIn(entity fwk.QueuedEntityInfo) *corev1.Pod {
 	if info, ok := entity.(interface{ GetPodInfo() fwk.PodInfo }); ok {
 		return info.GetPodInfo().GetPod()
@@ -55,9 +55,8 @@ func (p *Plugin) less(a, b *corev1.Pod, first, second rank) bool {
 	return cmp.Or(order, cmp.Compare(first.name, second.name)) < 0
 }
 
-// PreEnqueue notes how a pod stands that is put in the queue, and keeps a member out while others of its gang still come, or another plugin
-// kept one out a moment ago. The queue is
-// locked meanwhile: who has others tried from here waits for ever.
+// PreEnqueue records the position of a pod that enters the queue. It holds a member out while its gang is incomplete, or while another plugin
+// has just rejected the gang. The queue is locked during the call: activating other pods from here would deadlock.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if len(pod.Spec.SchedulingGates) == 0 && p.isThere(pod) {
 		p.turns.comes(pod, p.now())
@@ -73,7 +72,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if !member {
 		return nil
 	}
-	if !p.isThere(pod) { // an event of the past: nobody else tells of it again
+	if !p.isThere(pod) { // a stale event, which is not repeated
 		p.turns.leave(pod.UID, p.now())
 		return nil
 	}
@@ -86,7 +85,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// turnOf is how the gang of a pod stands now.
+// turnOf returns the current position of a pod's gang.
 func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 	name, ok := p.groups.groupOf(pod)
 	if !ok {
@@ -101,7 +100,7 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 	if failed := p.places.failed(g); !failed.IsZero() {
 		t.at = failed
 	}
-	for _, of := range []gang{g, {group: g.group}} { // who writes to a PodGroup keeps no others waiting
+	for _, of := range []gang{g, {group: g.group}} { // changes of a PodGroup must not delay other pods
 		if rests := p.places.restsUntil(of); rests.After(t.at) {
 			t.at = rests
 		}
@@ -109,12 +108,12 @@ func (p *Plugin) turnOf(pod *corev1.Pod) turn {
 	return t
 }
 
-// headStart is how long before a member its PodGroup counts at most.
+// headStart is the most that a PodGroup may be older than a member and still set its time.
 const headStart = time.Hour
 
-// since is from when on a member is in line: since its PodGroup was made, as all of its gang. A PodGroup from long before its pods counts
-// from the hour in which they were made, so that they still stand together: else who keeps old ones comes before everybody else
-// whenever they are used.
+// since returns the time that a member is queued by: the creation of its PodGroup, so that the gang stays together. If the PodGroup is much
+// older than its pods, it is the hour in which the pod was created, which also keeps them together. Otherwise users who keep old PodGroups would
+// come before everyone else.
 func since(pod *corev1.Pod, group *podGroup) time.Time {
 	if pod.CreationTimestamp.Sub(group.CreationTimestamp.Time) > headStart {
 		return pod.CreationTimestamp.Truncate(headStart)
@@ -122,7 +121,7 @@ func since(pod *corev1.Pod, group *podGroup) time.Time {
 	return group.CreationTimestamp.Time
 }
 
-// rank is a pod's position in the queue.
+// rank is the sort key of a pod in the queue.
 type rank struct {
 	turn
 	priority               int32
@@ -130,7 +129,7 @@ type rank struct {
 }
 
 func (p *Plugin) rankOf(info fwk.QueuedEntityInfo) rank {
-	at := info.GetTimestamp() // when it was made known, or its last attempt failed
+	at := info.GetTimestamp() // when it was added, or its last attempt failed
 	if came := info.GetInitialAttemptTimestamp(); came != nil && came.After(at) {
 		at = *came // it was gated until then
 	}
@@ -144,7 +143,7 @@ func (p *Plugin) rankOf(info fwk.QueuedEntityInfo) rank {
 	return r
 }
 
-// rankSince is the rank of a pod that came to the queue last at some time, nil for one that has not.
+// rankSince returns the sort key of a pod that entered the queue at a time, nil if it has not.
 func (p *Plugin) rankSince(pod *corev1.Pod, came *time.Time) rank {
 	r := rank{priority: corev1helpers.PodPriority(pod), namespace: pod.Namespace, name: pod.Name}
 	group, member := p.groups.groupOf(pod)
@@ -152,7 +151,7 @@ func (p *Plugin) rankSince(pod *corev1.Pod, came *time.Time) rank {
 		r.group = group.Name
 	}
 	var noted bool
-	if r.turn, noted = p.turns.of(pod.UID); member && !noted { // a profile that names this plugin for queueSort alone
+	if r.turn, noted = p.turns.of(pod.UID); member && !noted { // a profile that enables this plugin for queueSort alone
 		r.turn = p.turnOf(pod)
 	}
 	if came != nil && r.at.IsZero() {

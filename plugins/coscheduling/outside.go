@@ -15,27 +15,27 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// outside is a gang for which there is room, and of which another plugin keeps a member out: by affinity, ports, spread or volumes. Until when
-// no member is tried, for how long that is, and why. To try it again at once would have its members take places and lose them without end.
+// outside is the backoff of a gang that has room, and of which another plugin rejects a member, because of affinity, ports, spread or
+// volumes. An immediate retry would make its members take places and lose them without end.
 type outside struct {
 	since, until time.Time
 	long         time.Duration
 	why          string
-	// off is what is known of who keeps it out, nil for nothing.
+	// off is what is known of the obstacle, nil for nothing.
 	off *keptOff
 }
 
 const (
-	// firstOutside is how long no member is tried; each time after that it is twice as long, up to exhausted.
+	// firstOutside is the first backoff. It doubles each time, up to baseBackoff.
 	firstOutside = time.Second
-	// soonest is how long that is at least when the cluster has changed, so that a busy one does not have it tried all the time.
+	// soonest is the minimum backoff after a change of the cluster, so that a busy cluster does not cause constant retries.
 	soonest = 5 * time.Second
-	// mostRefusals is how many different refusals of nodes are told.
+	// mostRefusals is how many different reasons are listed.
 	mostRefusals = 3
 )
 
-// staysOutside has a gang wait of which a member began, or should have followed those that did, and found no place. It returns what all
-// members are told: the same, as long as nothing changes.
+// staysOutside backs off a gang whose member found no place although the gang had begun, or could have. It returns the message for all members,
+// which is the same as long as nothing changes.
 func (p *Plugin) staysOutside(g gang, group *podGroup, m *members, pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
 	now := p.now()
 	words := p.refusals(refused)
@@ -47,9 +47,9 @@ func (p *Plugin) staysOutside(g gang, group *podGroup, m *members, pod *corev1.P
 	return why
 }
 
-// Unheard has the members of a gang give up their places that wait for one which found none, where PostFilter was not asked about that: a plugin
-// before it has failed there, as Kubernetes' DynamicResources does for pods that others reject at PreFilter. It is called for each
-// attempt that found no node, by the loop that PostFilter is called by, and returns what to tell the pod, "" for nothing.
+// Unheard makes the waiting members of a gang give up their places when one found none and PostFilter was not called for it: an
+// earlier plugin failed there, as Kubernetes' DynamicResources does for pods that others reject at PreFilter. The scheduling loop calls it for
+// each attempt that found no node. It returns the message for the pod, "" for none.
 func (p *Plugin) Unheard(pod *corev1.Pod, refused fwk.NodeToStatusReader) string {
 	name, ok := p.groups.groupOf(pod)
 	heard := p.asked == pod.UID
@@ -76,7 +76,7 @@ func (p *Plugin) Unheard(pod *corev1.Pod, refused fwk.NodeToStatusReader) string
 	return why
 }
 
-// refusals sums up why nodes were refused, as kube-scheduler does: the most frequent first.
+// refusals summarizes why nodes were refused, as kube-scheduler does: the most frequent reasons first.
 func (p *Plugin) refusals(refused fwk.NodeToStatusReader) string {
 	if refused == nil {
 		return ""
@@ -97,7 +97,8 @@ func (p *Plugin) refusals(refused fwk.NodeToStatusReader) string {
 	return shortened(strings.Join(words, ", "))
 }
 
-// isOutside says why no member of a pod's gang is tried for now, "" where they may be. One for which room is kept is: it gives the room back.
+// isOutside returns why no member of a pod's gang is tried for now, "" if they may be. A nominated member is always tried, to end its
+// nomination.
 func (p *Plugin) isOutside(pod *corev1.Pod, name types.NamespacedName) string {
 	group := p.groups.get(name)
 	if unusable(group) != "" || pod.Status.NominatedNodeName != "" || p.finished.before(pod) {
@@ -110,14 +111,13 @@ func (p *Plugin) isOutside(pod *corev1.Pod, name types.NamespacedName) string {
 	return p.places.outsideNow(g, p.now())
 }
 
-// isTried reports whether a pod is tried when it comes to the queue.
+// isTried reports whether a pod that enters the queue is tried.
 func (p *Plugin) isTried(pod *corev1.Pod) bool {
 	name, ok := p.groups.groupOf(pod)
 	return !ok || p.isOutside(pod, name) == ""
 }
 
-// heedsNews reports whether a member is to be tried since the cluster has changed. Where its gang was kept out a moment ago it is tried
-// soon, and not at once.
+// heedsNews reports whether a change of the cluster requeues a member. If its gang was rejected a moment ago, it is tried soon, but not at once.
 func (p *Plugin) heedsNews(pod *corev1.Pod) bool {
 	name, _ := p.groups.groupOf(pod)
 	group := p.groups.get(name)
@@ -129,7 +129,7 @@ func (p *Plugin) heedsNews(pod *corev1.Pod) bool {
 	return false
 }
 
-// stayOutside notes that a member of a gang was kept out, and returns until when none is tried.
+// stayOutside records that a member of a gang was rejected, and returns until when none is tried.
 func (p *places) stayOutside(g gang, why string, off *keptOff, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +139,7 @@ func (p *places) stayOutside(g gang, why string, off *keptOff, now time.Time) ti
 	return of.until
 }
 
-// keptOff is what keeps a gang out of which no member is tried for now, nil where that is not known or not so.
+// keptOff returns what blocks a gang that is not tried for now, nil if nothing does or it is not known.
 func (p *places) keptOff(g gang, now time.Time) *keptOff {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -149,7 +149,7 @@ func (p *places) keptOff(g gang, now time.Time) *keptOff {
 	return nil
 }
 
-// comeSooner has members tried soon after they were kept out, and returns when.
+// comeSooner shortens the backoff of a rejected gang, and returns its end.
 func (p *places) comeSooner(g gang) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +158,7 @@ func (p *places) comeSooner(g gang) time.Time {
 	return of.until
 }
 
-// comeIn has members tried at once, as their PodGroup asks for something else now.
+// comeIn ends the backoff of a rejected gang, because its PodGroup has changed.
 func (p *places) comeIn(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +167,7 @@ func (p *places) comeIn(g gang) {
 	}
 }
 
-// outsideNow says why no member of a gang is tried, "" where they may be.
+// outsideNow returns why no member of a gang is tried, "" if they may be.
 func (p *places) outsideNow(g gang, now time.Time) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -10,93 +10,91 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// places is who of which gang has a place, as far as this process decided it or was told, and what came of the gang's last
-// attempt. It holds an entry for each gang with live pods and no longer.
+// places records which pods of which gangs have a place, by decision of this process or as reported, and the result of each gang's last attempt.
+// It has an entry for each gang with live pods and no longer.
 type places struct {
 	mu    sync.RWMutex
 	gangs map[gang]*record
 	pods  map[types.UID]gang
-	// nodes are where pods have their places that this process knows of.
+	// nodes are the known nodes of placed pods.
 	nodes map[types.UID]string
 }
 
-// record is what is kept of one gang.
+// record is the state of one gang.
 type record struct {
-	// waiting have a place and wait in Permit for the others, passed were let go and are on their way to their nodes. bound
-	// are those that the API server has told of.
+	// waiting have a place and wait in Permit for the others. passed were admitted and are being bound. bound were reported by the API server.
 	waiting, passed, bound sets.Set[types.UID]
-	// failed is when a member found no place last.
+	// failed is when a member last found no place.
 	failed time.Time
-	// refusal is the last one for want of room.
+	// refusal is the last verdict that there is no room.
 	refusal refusal
-	// scout is the member that was turned away last, and is tried for all when there may be room.
+	// scout is the member that was rejected last. It is tried for the gang when there may be room.
 	scout types.NamespacedName
-	// seekers are those that waited then.
+	// seekers are the members that waited then.
 	seekers seekers
-	// rests is until when the gang is left alone that was tried as a whole because its PodGroup had changed.
+	// rests is until when the gang is left alone after a change of its PodGroup had all of it tried.
 	rests time.Time
-	// plan is where members are to go, nil for none, and together by what those are bound that wait.
+	// plan is the placement of the members, nil for none. bindPlan is the plan by which the waiting members are bound.
 	plan     *plan
 	together *cycle.GangPlan
-	// settles is until when others are about to leave for the gang, abstains until when it has nobody evicted, futile on what
-	// grounds nobody could be, and until when that counts. keptOut says what would have kept the gang out all the same, "" for
-	// nothing.
+	// settles is until when victims are expected to leave for the gang. preemptionBackoffUntil is until when the gang evicts no pods.
+	// unhelpfulBasis is the basis on which no eviction helps, and unhelpfulUntil how long that counts. backoffReason says what would have kept
+	// the gang out all the same, "" for nothing.
 	settles, abstains, futileUntil time.Time
 	futile                         basis
 	keptOut                        string
-	// hunt is what is kept of a search for who leaves that goes on, nil for none.
+	// hunt is a search for victims that continues, nil for none.
 	hunt *hunt
-	// underWay says that it is being written who leaves for the gang.
+	// underWay says that evictions for the gang are being written.
 	underWay bool
-	// guard says that others may not leave for the gang yet, "" where that is not so.
+	// guard says why victims may not leave for the gang yet, "" if they may.
 	guard string
-	// dozes says that no timer has the gang tried when that may be over.
+	// dozes says that no timer activates the gang when that may be over.
 	dozes bool
-	// cleared says that others have left for the gang since it failed last, vain how long it waits since the last time that
-	// was for nothing.
+	// cleared says that pods were evicted for the gang since its last failure. preemptionBackoff is its current backoff after evictions in vain.
 	cleared bool
 	vain    time.Duration
 	refused refused
 	outside outside
-	// putOff is how long the gang waits since a write for it failed, longer each time; zero since one did not.
+	// putOff is the backoff after failed writes for the gang, longer each time; zero after a successful one.
 	putOff time.Duration
-	// half is since when some members are bound, and there is no room for the others; zero where that is not so.
+	// half is since when some members are bound without room for the others; zero otherwise.
 	half time.Time
-	// partial says that the gang was found half placed, and has not been whole since, whole that it was seen whole and has had bound
+	// partial says that the gang was found partially bound, and has not been whole since. whole says that it was seen whole, and has had bound
 	// members ever since.
 	partial, whole bool
-	// wholeOf is of how many members it was whole last.
+	// wholeOf is the size at which the gang was last whole.
 	wholeOf int
-	// wakes is when the members are tried that hold out for a place.
+	// wakes is when a timer activates the members.
 	wakes time.Time
-	// there is how many members there were when they were counted last, less those that may have left since: no more than there are.
+	// there is the number of members at the last count, less those that may have left since: a lower bound.
 	there int
 	// strayed are members that were refused in the domain of their segment, and have no place yet.
 	strayed sets.Set[types.UID]
-	// alarmed is set while a timer runs that has the members tried again.
+	// alarmed is set while a timer runs that will activate the members.
 	alarmed bool
 }
 
-// refusal is a verdict that there is no room, and what it was found on.
+// refusal is a verdict that there is no room, and its basis.
 type refusal struct {
 	on     basis
 	reason string
-	// isChoice says that there is room, and the gang holds out for better.
+	// isChoice says that there is room, and the gang waits for a better placement.
 	isChoice bool
 }
 
-// basis is all that a verdict on the room for a gang depends on.
+// basis is everything that a verdict on the room for a gang depends on.
 type basis struct {
-	// members is the fingerprint of those that wait.
+	// members is the fingerprint of the waiting members.
 	members uint64
-	// nodes and generation are the state of all nodes: how many, and the last change of one.
+	// nodes and generation are the state of all nodes: their number, and the latest change.
 	nodes      int
 	generation int64
-	// nominated is the fingerprint of the pods for which room is kept.
+	// nominated is the fingerprint of the nominated pods.
 	nominated uint64
-	// closed is the fingerprint of what is kept from those that wait.
+	// closed is the fingerprint of the node reservations that apply to the waiting members.
 	closed uint64
-	// promised is the version of what was promised to jobs.
+	// promised is the version of the start reservations.
 	promised uint64
 	// quotas changes with the GPUQuotas.
 	quotas uint64
@@ -105,7 +103,7 @@ type basis struct {
 	placed int
 	// shunned is how many nodes another plugin rejected for a member.
 	shunned int
-	// holdsOut is until when the gang waits for a place in one domain, zero where it does not.
+	// holdsOut is until when the gang waits for a placement in one domain, zero if it does not.
 	holdsOut time.Time
 }
 
@@ -132,7 +130,7 @@ func (p *places) put(g gang, pod types.UID, node string, set func(*record) sets.
 	p.pods[pod], p.nodes[pod] = g, node
 }
 
-// record returns the entry of a gang, a new one if there is none.
+// record returns the state of a gang, and creates it if necessary.
 func (p *places) record(g gang) *record {
 	if r, ok := p.gangs[g]; ok {
 		return r
@@ -145,7 +143,7 @@ func (p *places) record(g gang) *record {
 	return r
 }
 
-// alarm reports whether a timer is to be started for a gang, and notes that it is. done notes that it has ended.
+// alarm reports whether a timer is to be started for a gang, and marks it as started. endTimer marks it as ended.
 func (p *places) alarm(g gang) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,12 +161,12 @@ func (p *places) done(g gang) {
 	}
 }
 
-// forget takes a pod's place away. It returns the pod's gang, and false if it had no place.
+// forget removes a pod's place. It returns the pod's gang, and false if it had no place.
 func (p *places) forget(pod types.UID) (gang, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g, ok := p.remove(pod)
-	if r := p.gangs[g]; ok && r.bound.Len() == 0 { // who starts now starts anew
+	if r := p.gangs[g]; ok && r.bound.Len() == 0 { // the next start is a new one
 		r.whole, r.partial = false, false
 	}
 	return g, ok
@@ -188,8 +186,8 @@ func (p *places) remove(pod types.UID) (gang, bool) {
 	return g, true
 }
 
-// takeWaiting ends the wait of all members of a gang, and returns them with their nodes, and their plan. Each is returned once, so that of
-// many that give up one after the other only the first looks for the others.
+// takeWaiting removes and returns all waiting members of a gang with their nodes, and their plan. Each member is returned once, so if many give
+// up one after the other, only the first processes its siblings.
 func (p *places) takeWaiting(g gang) (map[types.UID]string, *cycle.GangPlan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,7 +209,7 @@ func (p *places) takeWaiting(g gang) (map[types.UID]string, *cycle.GangPlan) {
 	return taken, plan
 }
 
-// holds says whether a pod has a place by a decision of this process.
+// holds reports whether a pod has a place by a decision of this process.
 func (p *places) holds(pod types.UID) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -219,7 +217,7 @@ func (p *places) holds(pod types.UID) bool {
 	return ok
 }
 
-// waitingOf is how many members of a gang wait for the others.
+// waitingOf returns how many members of a gang wait for the others.
 func (p *places) waitingOf(g gang) int {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -229,7 +227,7 @@ func (p *places) waitingOf(g gang) int {
 	return 0
 }
 
-// begun says whether some members of a gang have a place, and fewer than it needs, or than it had when it was whole.
+// begun reports whether some members of a gang have a place, but fewer than it needs, or than it had when it was whole.
 func (p *places) begun(g gang, want int) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -237,13 +235,13 @@ func (p *places) begun(g gang, want int) bool {
 	if !ok {
 		return false
 	}
-	if r.whole { // those that it was made larger by since stand in line like others
+	if r.whole { // members added by a later enlargement are queued like any other pod
 		want = min(want, r.wholeOf)
 	}
 	return r.placed() > 0 && r.placed() < want
 }
 
-// stands says whether as many members of a gang have a place as it needs.
+// stands reports whether as many members of a gang have a place as it needs.
 func (p *places) stands(g gang, want int) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -253,14 +251,14 @@ func (p *places) stands(g gang, want int) bool {
 
 func (r *record) placed() int { return r.waiting.Len() + r.passed.Len() + r.bound.Len() }
 
-// fail notes when a member found no place.
+// fail records when a member found no place.
 func (p *places) fail(g gang, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.record(g).failed = at
 }
 
-// succeed forgets that the gang failed to find places. What it evicted for them may have been in vain all the same, until it is bound.
+// succeed clears the failures of a gang that has found its places. Its evictions may still have been in vain, until it is bound.
 func (p *places) succeed(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -270,7 +268,7 @@ func (p *places) succeed(g gang) {
 	}
 }
 
-// failed returns when a member found no place last, the zero time for never.
+// failed returns when a member last found no place, the zero time for never.
 func (p *places) failed(g gang) time.Time {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -280,14 +278,14 @@ func (p *places) failed(g gang) time.Time {
 	return time.Time{}
 }
 
-// refuse keeps a verdict for the other members.
+// refuse stores a verdict for the other members.
 func (p *places) refuse(g gang, r refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.record(g).refusal = r
 }
 
-// refused returns the verdict that another member got on the same grounds, "" for none.
+// refused returns the verdict for another member on the same basis, "" for none.
 func (p *places) refused(g gang, on basis) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -298,8 +296,8 @@ func (p *places) refused(g gang, on basis) string {
 	return r.refusal.reason
 }
 
-// mayBeGone notes that a member may have left, and reports whether it may have been the last: something is kept of the gang, no member
-// has a place, and so many have left as there were.
+// mayBeGone records that a member may have left, and reports whether it may have been the last: state exists for the gang, no member has a
+// place, and as many have left as there were.
 func (p *places) mayBeGone(g gang) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -311,7 +309,7 @@ func (p *places) mayBeGone(g gang) bool {
 	return r.placed() == 0 && r.there <= 0
 }
 
-// stay notes how many members there are.
+// stay sets the number of members.
 func (p *places) stay(g gang, there int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -320,7 +318,7 @@ func (p *places) stay(g gang, there int) {
 	}
 }
 
-// drop forgets a gang of which no pod is left.
+// drop removes a gang without pods.
 func (p *places) drop(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

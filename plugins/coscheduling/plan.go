@@ -18,13 +18,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// plan is where the members of a gang are to go that has a layout: the first that is tried plans for all.
+// plan is the placement of a gang with a layout. The first member that is tried plans for all.
 type plan struct {
 	on basis
 	// at is the node of each member.
 	at map[types.UID]string
-	// within are the nodes that members may go to which have no node of their own, nil for all; inside those of the members of
-	// segments.
+	// within are the nodes for members without a planned node, nil for all. segmentNodes are the nodes for members of segments.
 	within sets.Set[string]
 	inside map[types.UID]sets.Set[string]
 	// loose says that members look for places themselves.
@@ -33,11 +32,11 @@ type plan struct {
 	shunned sets.Set[string]
 }
 
-// mostShunned is how many nodes other plugins may reject before the members look for places themselves, within what is
-// required: the plan knows nothing of volumes, ports, and affinity between pods.
+// mostShunned is how many nodes other plugins may reject before the members look for places themselves, within what is required. The plan takes
+// no account of volumes, ports, and affinity between pods.
 const mostShunned = 2
 
-// next returns the plan that is made when there are other grounds than for this one: with the same nodes left out.
+// next returns a new plan on another basis, with the same nodes excluded.
 func (l *plan) next(on basis) *plan {
 	n := &plan{on: on, at: map[types.UID]string{}}
 	if l != nil {
@@ -46,7 +45,7 @@ func (l *plan) next(on basis) *plan {
 	return n
 }
 
-// allowed are the nodes that a member may go to, nil for all.
+// allowed returns the nodes that a member may use, nil for all.
 func (l *plan) allowed(pod *corev1.Pod) sets.Set[string] {
 	switch {
 	case l == nil:
@@ -59,15 +58,15 @@ func (l *plan) allowed(pod *corev1.Pod) sets.Set[string] {
 	return l.within
 }
 
-// has says whether a plan was made with a member in mind.
+// has reports whether a plan covers a member.
 func (l *plan) has(pod *corev1.Pod) bool {
 	return l != nil && (l.at[pod.UID] != "" || l.loose)
 }
 
-// holds says whether a plan with a member in mind was made on the same grounds.
+// holds reports whether a plan covers a member and was made on the same basis.
 func (l *plan) holds(on basis, pod *corev1.Pod) bool { return l.has(pod) && l.on == on }
 
-// rejected are the nodes that a plan leaves out, and shuns is how many.
+// rejected returns the nodes that a plan excludes, and countExcluded how many they are.
 func (l *plan) rejected() sets.Set[string] {
 	if l == nil {
 		return nil
@@ -77,8 +76,8 @@ func (l *plan) rejected() sets.Set[string] {
 
 func (l *plan) shuns() int { return l.rejected().Len() }
 
-// lay plans for the members of a gang that wait, the pod itself among them, and keeps the plan for its siblings. It returns
-// why there is none, if that has to keep them waiting.
+// lay plans for the waiting members of a gang, including the pod itself, and stores the plan for its siblings. It returns why there is no plan,
+// if that must keep them waiting.
 func (p *Plugin) lay(g gang, group *podGroup, m *members, b bearing, on basis) string {
 	next := p.places.planOf(g).next(on)
 	if !on.holdsOut.IsZero() {
@@ -90,13 +89,13 @@ func (p *Plugin) lay(g gang, group *podGroup, m *members, b bearing, on basis) s
 	if why != "" && group.layout.required {
 		return why
 	}
-	next.loose = next.loose || why != "" // as close as it can get is what was preferred
+	next.loose = next.loose || why != "" // the preference allows a wider placement
 	p.places.plan(g, next)
 	return ""
 }
 
-// holdOut returns why a gang waits that could start, but not in one domain: "" where it need not wait, or there is no room
-// for it anywhere, so that others may leave for it.
+// holdOut returns why a gang waits that could start, but not in one domain. It returns "" if the gang need not wait, or has no room
+// anywhere, so that victims may leave for it.
 func (p *Plugin) holdOut(g gang, group *podGroup, m *members, b bearing, on basis) string {
 	tight := group.layout
 	tight.required = true
@@ -114,9 +113,9 @@ func (p *Plugin) holdOut(g gang, group *podGroup, m *members, b bearing, on basi
 	return reason.GangHoldsOut.Text.Of(near[0], len(m.waiting), until)
 }
 
-// layMost plans for all members that wait, or for as many as it takes.
+// layMost plans for all waiting members, or for as many as the gang needs.
 func (p *Plugin) layMost(next *plan, l layout, group *podGroup, m *members, b bearing) (why string) {
-	// Members that are more than it takes go with the others where there is room, and else for themselves.
+	// Members beyond minMember go with the others if there is room, and are placed on their own otherwise.
 	for _, some := range [][]*corev1.Pod{m.waiting, needed(group, m)} {
 		if why = p.layOut(next, l, some, m, b); why == "" {
 			break
@@ -125,7 +124,7 @@ func (p *Plugin) layMost(next *plan, l layout, group *podGroup, m *members, b be
 	return why
 }
 
-// layOut fills a plan in for some of the members that wait, or says why there is none.
+// layOut fills in a plan for some of the waiting members, or returns why there is none.
 func (p *Plugin) layOut(into *plan, l layout, some []*corev1.Pod, m *members, b bearing) string {
 	levels, at := topology.LevelsTo(l.level)
 	of := p.partyOf(l, some, m)
@@ -145,8 +144,8 @@ func (p *Plugin) layOut(into *plan, l layout, some []*corev1.Pod, m *members, b 
 	return ""
 }
 
-// nominated fills a plan in with the nodes that members are nominated for, since others left them for this gang. It reports
-// false where there is no room for them any more, or not in the domains that have to hold them.
+// nominated fills in a plan with the nominated nodes of the members, which victims have left for this gang. It returns false if they no longer
+// have room there, or the nodes are not in the required domains.
 func (l *plan) nominated(s *site, of party, standing []int) bool {
 	coming, ok := l.comingTo(s, of.kinds)
 	if !ok {
@@ -172,8 +171,7 @@ func (l *plan) nominated(s *site, of party, standing []int) bool {
 	return true
 }
 
-// comingTo counts by node and role the members that are nominated for it. It reports false where one is for none, or for one
-// that it may not go to.
+// comingTo counts the nominated members by node and role. It returns false if a member has no nomination, or an excluded node.
 func (l *plan) comingTo(s *site, waiting []kind) (coming map[int][]int, ok bool) {
 	coming = map[int][]int{}
 	for role := range waiting {
@@ -195,7 +193,7 @@ func (l *plan) comingTo(s *site, waiting []kind) (coming map[int][]int, ok bool)
 	return coming, true
 }
 
-// enter writes a plan down. When other plugins have rejected nodes of plans before, members have the domain alone.
+// enter fills in a plan from a found placement. If other plugins have rejected planned nodes before, members are only bound to the domain.
 func (s *site) enter(into *plan, of party, found *gangplan.Plan) {
 	into.loose = into.shunned.Len() >= mostShunned
 	switch {
@@ -218,8 +216,7 @@ func (s *site) enter(into *plan, of party, found *gangplan.Plan) {
 	}
 }
 
-// besides returns the nodes that a member may go to whose gang stands: those of the domain that the others lie in. nil are
-// all.
+// besides returns the nodes for a member whose gang is complete: those of the domain of the other members. nil means all nodes.
 func (p *Plugin) besides(l layout, placed []*corev1.Pod, nodes []fwk.NodeInfo) sets.Set[string] {
 	standing := p.places.nodesOf(placed)
 	if !l.required || len(standing) == 0 {
@@ -233,14 +230,14 @@ func (p *Plugin) besides(l layout, placed []*corev1.Pod, nodes []fwk.NodeInfo) s
 			beside = beside.Union(s.names(domain.Nodes))
 		}
 	}
-	if beside.Len() == 0 { // their nodes are gone
+	if beside.Len() == 0 { // the nodes of the members are gone
 		return nil
 	}
 	return beside
 }
 
-// byRank sorts members by their index, so that those which talk to each other most lie next to each other. The first pod
-// stays among them, wherever they are cut off.
+// byRank sorts members by their index, so that members which communicate most are placed next to each other. The first pod remains among them,
+// wherever the list is cut off.
 func byRank(pods []*corev1.Pod) []*corev1.Pod {
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, compareRanks)
@@ -252,10 +249,10 @@ func compareRanks(a, b *corev1.Pod) int {
 	return cmp.Or(cmp.Compare(rankIn(a), rankIn(b)), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
-// rankIn is a pod's index in its Job, -1 where there is none. Others are told by their names: web-2 comes before web-10.
+// rankIn returns a pod's index in its Job, -1 if there is none. Other pods are sorted by name: web-2 comes before web-10.
 func rankIn(pod *corev1.Pod) int {
 	text, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
-	if !ok { // as of most pods that are sorted: an error is made for each that is not read
+	if !ok { // the most frequent case, in which parsing would allocate an error
 		return -1
 	}
 	if rank, err := strconv.Atoi(text); err == nil {
@@ -264,14 +261,14 @@ func rankIn(pod *corev1.Pod) int {
 	return -1
 }
 
-// plan keeps where members are to go, for those that come after the one that was tried.
+// plan stores the placement of the members, for those that follow the one that was tried.
 func (p *places) plan(g gang, to *plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.record(g).plan = to
 }
 
-// planOf returns the plan for a gang, nil for none. It is read only.
+// planOf returns the plan of a gang, nil for none. It must not be changed.
 func (p *places) planOf(g gang) *plan {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -281,8 +278,8 @@ func (p *places) planOf(g gang) *plan {
 	return nil
 }
 
-// shun leaves a node out of further plans, that another plugin rejected for the member it was planned for. It reports false
-// when there have been enough.
+// shun excludes a node from further plans, because another plugin rejected it for the member planned there. It returns false if the limit was
+// reached.
 func (p *places) shun(g gang, node string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,23 +15,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// searchBudget is how many pods may be looked at in one attempt to find who leaves, a pod each time that its node is tried: some 50 ms, in
-// which all others wait. In a large pool the next attempt goes on where this one ended.
+// searchBudget is how many pods one attempt to find victims may visit, counting a pod each time its node is tried: some 50 ms, in which all
+// other pods wait. In a large pool the next attempt continues where this one ended.
 const searchBudget = 100_000
 
-// clearance is who leaves for a gang, and where its members go then.
+// clearance is a set of victims for a gang, and where its members go afterwards.
 type clearance struct {
 	victims []*corev1.Pod
-	// borrow are those of them that have the GPUs of those who ask.
+	// borrow are the victims that have borrowed GPUs from the preemptor.
 	borrow sets.Set[types.UID]
 	to     map[types.UID]string
-	// awaits says that somebody leaves already where members go.
+	// awaits says that pods are already terminating where members go.
 	awaits bool
-	// told is what the victims are told who stay for now, nil where they leave.
+	// told are the notices for victims that stay for now, nil if they are evicted at once.
 	told map[types.UID]notice.Notice
 }
 
-// plea is a gang that asks for others to leave.
+// plea is an attempt to find victims for a gang.
 type plea struct {
 	*Plugin
 	*site
@@ -41,18 +41,18 @@ type plea struct {
 	crowd    crowd
 	census   *census
 	of       party
-	// tolls are about what it costs to make room on each node of a large pool.
+	// tolls are the approximate costs of making room on each node of a large pool.
 	tolls []nodeToll
-	// left is how many pods may still be looked at, of a budget.
+	// left is how many more pods may be visited, of a budget.
 	left, budget int
-	// barred are the nodes that members cannot go to, whoever leaves, by role.
+	// barred are the nodes that members cannot use, whichever pods leave, by role.
 	barred []sets.Set[string]
-	// leaves are those that have left the node that was tried last.
+	// leaves are the pods that have left the node tried last.
 	leaves []fwk.PodInfo
 }
 
-// clearing returns what makes room for as many members as it takes, nil if nothing does, and why that is. Only some may leave,
-// nil for all.
+// clearing returns the victims that make room for as many members as needed, nil if none do, and why. If only is not nil, only those pods may
+// leave.
 func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *members, b bearing, only sets.Set[types.UID]) (*clearance, setback) {
 	waiting := needed(group, m)
 	of := p.partyOf(group.layout, waiting, m)
@@ -82,10 +82,10 @@ func (p *Plugin) clearing(ctx context.Context, g gang, group *podGroup, m *membe
 	return nil, setback{looked: q.budget - q.left + len(s.infos), why: why, unfinished: !done, guarded: q.crowd.guarded, borrowed: b.request.Entitled(), budgeted: q.crowd.budgeted}
 }
 
-// replays reports whether no time passes for other pods while somebody looks.
+// replays reports whether a search takes no time from other pods.
 func (p *Plugin) replays() bool { return p.replay || p.now().IsZero() }
 
-// look returns what makes room for a gang, nil if nothing does, and why that is. done says that all was looked at that may be.
+// look returns the victims that make room for a gang, nil if none do, and why. done says that the search is complete.
 func (q *plea) look(ctx context.Context) (move *clearance, why string, done bool) {
 	var kept *hunt
 	if q.census.only == nil {
@@ -120,16 +120,16 @@ func (q *plea) look(ctx context.Context) (move *clearance, why string, done bool
 	return move, why, true
 }
 
-// rehearsals are how many plans for one field were rehearsed, and how many of them had a member too many in a domain.
+// rehearsals counts the dry-run plans for one area, and how many of them had a member too many in a domain.
 type rehearsals struct {
 	plans, spreads int
-	// price is how many steps of a search one of a rehearsal takes, 0 where they do not count.
+	// price is how many search steps one dry-run step costs, 0 if they do not count.
 	price int
-	// over says that no more plans are tried, and cut that there may be others, for nodes that were not refused.
+	// over says that no more plans are tried, and cut that there may be further plans for nodes that were not rejected.
 	over, cut bool
 }
 
-// count notes what a plan was refused for.
+// count records the rejection of a plan.
 func (r *rehearsals) count(refused *veto) {
 	if refused.spread {
 		r.spreads++
@@ -140,8 +140,7 @@ func (r *rehearsals) count(refused *veto) {
 	r.over = refused.nodes == nil || r.cut
 }
 
-// passing returns a plan that passes its rehearsal, nil if none does, and what the last one was refused for. The first is one that was found, if
-// there is one.
+// passing returns a plan that passes its dry run, nil if none does, and the last rejection. It begins with the given plan, if there is one.
 func (q *plea) passing(ctx context.Context, r *rehearsals, units []int, plan *gangplan.Plan) (move *clearance, why string) {
 	for ; !r.over; plan = nil {
 		if plan == nil {
@@ -164,8 +163,8 @@ func (q *plea) passing(ctx context.Context, r *rehearsals, units []int, plan *ga
 	return nil, why
 }
 
-// search returns who has to leave, and the plan for when they have; none where who leaves by an answer that was cut short
-// might have stayed.
+// search returns the victims, and the plan for when they have left. It returns none if the search was cut short, because a victim of
+// such an answer might not have been necessary.
 func (q *plea) search() (units []int, plan *gangplan.Plan) {
 	units, plan = gangplan.Victims(gangplan.Eviction{
 		Problem: q.problem(q.kinds, q.standing, nil),
@@ -187,7 +186,7 @@ func (q *plea) search() (units []int, plan *gangplan.Plan) {
 	return units, plan
 }
 
-// try rehearses a plan that somebody is to leave for.
+// try dry-runs a plan that needs victims.
 func (q *plea) try(ctx context.Context, units []int, plan *gangplan.Plan) (refused *veto, steps int) {
 	if len(units) == 0 {
 		return nil, 0

@@ -16,12 +16,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// mostAttempts is how often a single pod may try to evict those whose time is over, before it is taken that others have to leave
-// for it by now.
+// mostAttempts is how often a single pod may try to evict victims whose time is over, before other victims are considered instead.
 const mostAttempts = 3
 
-// announce decides what those are told that are to leave, nil where they leave at once: none of them asks for time to save its work but
-// those that borrow, or the preemptor is a service of the cluster.
+// announce returns the preemption notices for victims, nil if they are evicted at once: none of them except borrowers asks for time to save its
+// work, or the preemptor is a service of the cluster.
 func (p *Plugin) announce(victims []*corev1.Pod, by notice.Preemptor, priority int32, borrow sets.Set[types.UID]) map[types.UID]notice.Notice {
 	if !minruntime.Binds(priority) {
 		return nil
@@ -29,7 +28,7 @@ func (p *Plugin) announce(victims []*corev1.Pod, by notice.Preemptor, priority i
 	told := make([]notice.Victim, len(victims))
 	for i, pod := range victims {
 		told[i] = notice.Victim{Pod: pod}
-		if !borrow.Has(pod.UID) { // what was borrowed goes back at once
+		if !borrow.Has(pod.UID) { // borrowed GPUs are returned at once
 			told[i].Grace = p.graceOf(pod)
 		}
 		if before, ok := p.notices.onPod(pod.UID); ok {
@@ -39,8 +38,8 @@ func (p *Plugin) announce(victims []*corev1.Pod, by notice.Preemptor, priority i
 	return notice.Plan(told, by, p.now())
 }
 
-// graceOf is how long a pod has to save its work before it is evicted. One that does not run yet has none to save, and in a replay nothing
-// happens when that time is over.
+// graceOf returns how long a pod has to save its work before its eviction. A pod that does not run yet has nothing to save, and in a replay
+// nothing happens when the time is over.
 func (p *Plugin) graceOf(pod *corev1.Pod) time.Duration {
 	node, err := p.nodes.Get(pod.Spec.NodeName)
 	if err != nil || p.replay || pod.Status.Phase != corev1.PodRunning {
@@ -49,8 +48,8 @@ func (p *Plugin) graceOf(pod *corev1.Pod) time.Duration {
 	return p.pools.graces(gpu.PoolOf(node)).Of(pod.Annotations)
 }
 
-// clear has others leave for a gang, or tells them first, where they ask for that and were not told yet. It returns what the pod is
-// told.
+// clear evicts the victims of a gang, or notifies them first, if they ask for that and were not notified yet. It returns the message
+// for the pod.
 func (p *Plugin) clear(g gang, move *clearance, members []*corev1.Pod, pod *corev1.Pod, told bool) (why string) {
 	by := gangAsPreemptor(g, pod)
 	if told {
@@ -91,8 +90,8 @@ func keyOf(g gang) notice.Key {
 	return notice.Key{Namespace: g.group.Namespace, Group: g.group.Name, UID: g.owner}
 }
 
-// heed says what has become of those that were told to leave for somebody: until when they have time at most, the zero time where
-// nobody has, and who they are, nil for nobody.
+// heed returns the state of a preemptor's notified victims: until when they have time at most, the zero time if their time is over, and the
+// victims that are still there, nil for none.
 func (p *Plugin) heed(key notice.Key) (until time.Time, due sets.Set[types.UID]) {
 	now := p.now()
 	for uid, told := range p.notices.victims(key) {
@@ -111,7 +110,7 @@ func (p *Plugin) heed(key notice.Key) (until time.Time, due sets.Set[types.UID])
 	return until, due
 }
 
-// living returns a pod that is there still, nil for none.
+// living returns the current version of a live pod, nil if it is gone.
 func (p *Plugin) living(name types.NamespacedName, uid types.UID) *corev1.Pod {
 	object, found, err := p.pods.GetByKey(name.String())
 	pod, ok := object.(*corev1.Pod)
@@ -121,8 +120,8 @@ func (p *Plugin) living(name types.NamespacedName, uid types.UID) *corev1.Pod {
 	return pod
 }
 
-// waitsFor says where a member goes whose gang others were told to leave for, and that it waits for them. Where their time is over
-// they alone leave for it.
+// waitsFor returns the node for a member whose gang has notified victims, and the message that it waits for them. If their time is over, it
+// returns them as the only allowed victims.
 func (p *Plugin) waitsFor(g gang, pod *corev1.Pod) (node, why string, due sets.Set[types.UID]) {
 	until, due := p.heed(keyOf(g))
 	if until.IsZero() {
@@ -138,7 +137,7 @@ func comesBy(until time.Time) string {
 	return reason.RoomIsComing.Text.Of(until.UTC().Format(time.RFC3339))
 }
 
-// saying is the status of a pod that has a place to go to, when others have left it.
+// saying is the status of a pod that has a nominated node after a preemption.
 func saying(why string) *fwk.Status {
 	if why == "" {
 		return nil
@@ -146,15 +145,15 @@ func saying(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.Success, why)
 }
 
-// changesItsMind ends what those were told whose leaving would be for nothing by now, and has the gang look for others.
+// changesItsMind withdraws notices whose preemption no longer helps, and has the gang search for other victims.
 func (p *Plugin) changesItsMind(g gang, group *podGroup, m *members) {
 	p.withdraw(keyOf(g))
 	p.nominate(m.waiting, nil)
 	p.wakeAt(g, group, p.now().Add(again), p.GoesAhead)
 }
 
-// Awaits says why a pod evicts nobody for now: others leave for it, or were told to and have time to save their work, or its last place was refused it. It is "" for one
-// that may. lost says that it cannot go any more where they are.
+// Awaits returns why a pod evicts nothing for now: victims are leaving for it, or were notified and have time to save their work,
+// or the pod was refused its last place. It returns "" if the pod may preempt. lost says that the pod can no longer go where the victims are.
 func (p *Plugin) Awaits(pod *corev1.Pod, lost bool) string {
 	if !lost && p.borrowersLeave(pod) {
 		return "not eligible due to a terminating pod on the nominated node." // as kube-scheduler has it
@@ -180,18 +179,19 @@ func (p *Plugin) Awaits(pod *corev1.Pod, lost bool) string {
 	return ""
 }
 
-// HasTold reports whether others were told to leave for a pod.
+// HasTold reports whether victims were notified for a pod.
 func (p *Plugin) HasTold(pod *corev1.Pod) bool { return p.notices.has(podAsPreemptor(pod).Key()) }
 
-// Tell reports whether a victim is told to leave for a pod, and stays for now; or for good, as the pod waits no more. All are those that leave for it.
+// Tell reports whether a victim of a pod is notified and stays for now, or stays for good because the pod no longer waits. all are the
+// victims of the pod.
 func (p *Plugin) Tell(ctx context.Context, preemptor, victim *corev1.Pod, all []*corev1.Pod) (stays bool, err error) {
 	by := podAsPreemptor(preemptor)
 	key := by.Key()
-	if there := p.living(nameOf(preemptor), preemptor.UID); there == nil || there.Spec.NodeName != "" { // it went while this was prepared
+	if there := p.living(nameOf(preemptor), preemptor.UID); there == nil || there.Spec.NodeName != "" { // the preemptor is gone by now
 		p.withdraw(key)
 		return true, nil
 	}
-	p.notices.telling.Lock() // it is asked of each victim at the same time
+	p.notices.telling.Lock() // this is called concurrently for each victim
 	due := p.notices.isDue(key)
 	if due {
 		p.publish(p.notices.keep(key, all))

@@ -17,7 +17,7 @@ import (
 
 var gpuPools = names.SchemeGroupVersion.WithResource("gpupools")
 
-// pools are what the GPUPools of the cluster say of preemption, from memory.
+// pools are the preemption settings of the cluster's GPUPools, from memory.
 type pools struct{ informer cache.SharedIndexInformer }
 
 // poolRules is what is kept of a GPUPool.
@@ -28,12 +28,12 @@ type poolRules struct {
 	graces      names.CheckpointGraces
 }
 
-// minRuntimes are those of a pool, and graces what its pods have to save their work.
+// minRuntimes returns the min-runtimes of a pool, and gracesOf the time that its pods have to save their work.
 func (p pools) minRuntimes(pool string) names.MinRuntimes { return p.rulesOf(pool).minRuntimes }
 
 func (p pools) graces(pool string) names.CheckpointGraces { return p.rulesOf(pool).graces }
 
-// rulesOf is what a pool says. One without a GPUPool has what a GPUPool has that says nothing.
+// rulesOf returns the settings of a pool. A pool without a GPUPool has the defaults of an empty GPUPool.
 func (p pools) rulesOf(pool string) *poolRules {
 	object, found, err := p.informer.GetIndexer().GetByKey(pool)
 	if rules, ok := object.(*poolRules); ok && found && err == nil {
@@ -42,10 +42,10 @@ func (p pools) rulesOf(pool string) *poolRules {
 	return usualRules
 }
 
-// usualRules are those of a pool without a GPUPool, which are asked for with each pod.
+// usualRules are the settings of a pool without a GPUPool, which are looked up for each pod.
 var usualRules = rulesOf(metav1.ObjectMeta{}, names.PoolDefaults{})
 
-// poolsOf returns the GPUPools that a scheduler's informers follow, as [groupsOf] does PodGroups.
+// poolsOf adds the GPUPools to the scheduler's informers, as [newGroups] does for PodGroups.
 func poolsOf(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (pools, error) {
 	var failed error
 	informer := factory.InformerFor(&keyOfPools{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
@@ -63,10 +63,10 @@ func poolsOf(factory informers.SharedInformerFactory, client func() (dynamic.Int
 	return pools{informer: informer}, nil
 }
 
-// keyOfPools is the type by which informers.SharedInformerFactory knows our informer from all others.
+// keyOfPools is the type that distinguishes our informer in informers.SharedInformerFactory.
 type keyOfPools struct{ unstructured.Unstructured }
 
-// keepPoolRules keeps of a GPUPool what is asked for.
+// keepPoolRules reduces a GPUPool to the fields that are used.
 func keepPoolRules(object any) (any, error) {
 	if pool, ok := object.(*unstructured.Unstructured); ok {
 		return readPool(pool), nil
@@ -74,7 +74,7 @@ func keepPoolRules(object any) (any, error) {
 	return object, nil
 }
 
-// readPool reads what an administrator wrote: what is no text is as if it was not there.
+// readPool parses what an administrator wrote. A value that is not a string is ignored.
 func readPool(pool *unstructured.Unstructured) *poolRules {
 	says := func(field string) string {
 		text, _, _ := unstructured.NestedString(pool.Object, "spec", "defaults", field)

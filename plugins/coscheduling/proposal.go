@@ -10,19 +10,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gangplan"
 )
 
-// proposal is who is to leave for a gang, and where its members go then, as it was found where very many have to. The next attempt rehearses it:
-// both together would hold up others for too long.
+// proposal is a large set of victims for a gang, and the placement of its members. The next attempt dry-runs it: search and dry run together
+// would block other pods for too long.
 type proposal struct {
 	field string
-	// nodes are those that were looked at, and now is how many members these took as they were, by role.
+	// nodes are the nodes of the search, and now is how many members they took as they were, by role.
 	nodes []string
 	now   [][]int
-	// leave are those that leave, and plan is by the numbers of nodes.
+	// leave are the victims, and plan uses the numbers of nodes.
 	leave [][]*corev1.Pod
 	plan  *gangplan.Plan
 }
 
-// isTooMuch reports whether it takes more steps to rehearse what was found than are left.
+// isTooMuch reports whether the dry run of a result takes more steps than are left.
 func (f *found) isTooMuch() bool {
 	pods := f.members()
 	for _, unit := range f.units {
@@ -42,8 +42,8 @@ func (f *found) propose() *proposal {
 	return of
 }
 
-// review returns what was proposed as of now, nil where it does not hold any more: there is room meanwhile that was not, one of those stays who were
-// to leave, or there is too little room without them.
+// review returns the proposal as of now, nil if it is outdated: there is new room, a victim must stay, or there is too little room
+// without the victims.
 func (q *plea) review(of *proposal) *found {
 	at := q.positions(of.nodes)
 	if len(at) != len(of.nodes) || !slices.IsSorted(at) {
@@ -71,7 +71,7 @@ func (q *plea) review(of *proposal) *found {
 	return &found{plea: part, field: &field{key: of.field}, units: units, plan: of.plan}
 }
 
-// among are the units of some who were to leave and are there, and false where one of those may not any more.
+// among returns the units of proposed victims that are still there, and false if one of them may no longer be evicted.
 func (q *plea) among(leave [][]*corev1.Pod) (units []int, ok bool) {
 	of := make(map[types.UID]int, len(q.crowd.units))
 	for unit := range q.crowd.units {
@@ -101,7 +101,7 @@ func (q *plea) among(leave [][]*corev1.Pod) (units []int, ok bool) {
 	return slices.Compact(units), true
 }
 
-// there are the pods on the nodes that do not leave yet.
+// there returns the pods on the nodes that are not terminating.
 func (q *plea) there() sets.Set[types.UID] {
 	there := sets.New[types.UID]()
 	for _, info := range q.infos {
@@ -114,7 +114,7 @@ func (q *plea) there() sets.Set[types.UID] {
 	return there
 }
 
-// enough adds to some units those that have come to their nodes since, as far as the plan takes their places. It reports false where there is too
+// enough adds units that have arrived on their nodes since, as far as the plan needs their places. It returns false if there is too
 // little room all the same.
 func (q *plea) enough(units []int, plan *gangplan.Plan) (all []int, ok bool) {
 	leaves, to := q.crowd.marked(units), map[int][]int{}
@@ -148,7 +148,7 @@ func (q *plea) enough(units []int, plan *gangplan.Plan) (all []int, ok bool) {
 	return all, true
 }
 
-// takes reports whether a node takes so many members of each role when some units are gone.
+// takes reports whether a node has room for so many members of each role without some units.
 func (q *plea) takes(node int, counts []int, gone func(int) bool) bool {
 	beside := make([]int, len(counts))
 	q.leaves = q.crowd.appendGone(q.leaves[:0], node, gone)
@@ -161,7 +161,7 @@ func (q *plea) takes(node int, counts []int, gone func(int) bool) bool {
 	return true
 }
 
-// allows reports whether budgets allow that some units leave.
+// allows reports whether budgets allow the eviction of some units.
 func (q *plea) allows(units []int) bool {
 	left := slices.Clone(q.crowd.budgets)
 	for _, unit := range units {

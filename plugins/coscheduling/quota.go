@@ -17,7 +17,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// requestOf is what quotas say to the members that a gang lacks, all together; nil for nothing.
+// requestOf returns the quota request of all missing members of a gang together; nil without quotas.
 func (p *Plugin) requestOf(group *podGroup, m *members) *follow.Request {
 	if !p.quotas.Any() {
 		return nil
@@ -25,7 +25,7 @@ func (p *Plugin) requestOf(group *podGroup, m *members) *follow.Request {
 	return p.quotas.Of(needed(group, m)...)
 }
 
-// overQuota says which quota is short for them, "" for none.
+// overQuota returns which quota is exceeded by a request, "" for none.
 func overQuota(request *follow.Request) string {
 	if excess := request.Over(); excess != nil {
 		return reason.OverQuota(excess)
@@ -33,7 +33,7 @@ func overQuota(request *follow.Request) string {
 	return ""
 }
 
-// unitOf names the pods that leave with one, "" for none.
+// unitOf returns the name of the unit that is evicted with a pod, "" for none.
 func (p *Plugin) unitOf(pod *corev1.Pod) string {
 	of, group := p.gangOn(pod)
 	if group == nil {
@@ -42,8 +42,7 @@ func (p *Plugin) unitOf(pod *corev1.Pod) string {
 	return of.group.String() + "/" + string(of.owner)
 }
 
-// weakest is the priority that others have to be below of to leave for some pods: nobody is below, where they may evict nobody but
-// those who borrow from them.
+// weakest returns the priority that victims must be below. If the pods may only evict borrowers, no priority is below it.
 func (p *Plugin) weakest(waiting []*corev1.Pod, below int32) int32 {
 	if p.mayEvict(waiting) {
 		return below
@@ -51,8 +50,8 @@ func (p *Plugin) weakest(waiting []*corev1.Pod, below int32) int32 {
 	return math.MinInt32
 }
 
-// standing is what quotas say of whether pods leave that leave together: they do where one only borrows, and no other is guaranteed
-// its GPUs. Services of the cluster are above that.
+// standing returns what quotas say about pods that are evicted together: they yield if one of them borrows, and none is guaranteed its GPUs.
+// Services of the cluster are exempt.
 func (c *census) standing(pods ...*corev1.Pod) gpuquota.Standing {
 	standing := gpuquota.Neutral
 	if c.service {
@@ -72,13 +71,13 @@ func (c *census) standing(pods ...*corev1.Pod) gpuquota.Standing {
 	return standing
 }
 
-// leaves reports whether a pod may be evicted by its priority, and by what quotas say.
+// leaves reports whether a pod may be evicted by its priority, and by its quotas.
 func (c *census) leaves(pod *corev1.Pod, standing gpuquota.Standing) bool {
 	weaker := corev1helpers.PodPriority(pod) < c.below || standing == gpuquota.Yields
 	return weaker && standing != gpuquota.Protected && !c.stays[pod.UID]
 }
 
-// lowestIf puts those who borrow before all others: their priorities count among themselves.
+// lowestIf ranks borrowers before all other victims, and by priority among themselves.
 func lowestIf(borrows bool, priority int32) int64 {
 	if !borrows {
 		return int64(priority)
@@ -86,12 +85,12 @@ func lowestIf(borrows bool, priority int32) int64 {
 	return int64(priority) - 1<<32
 }
 
-// lone begins the name of the group of a pod that is in none. No PodGroup has such a name.
+// lone is the prefix of the group name of a pod without a group. No PodGroup has such a name.
 const lone = "pod/"
 
 func (g gang) isAlone() bool { return strings.HasPrefix(g.group.Name, lone) }
 
-// aloneOf is a pod as a gang of one.
+// aloneOf returns a pod as a gang of one.
 func aloneOf(pod *corev1.Pod) (gang, *podGroup, members) {
 	group := &podGroup{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: lone + pod.Name}, minMember: 1, severalOwners: true}
 	return gangOf(pod, group), group, members{waiting: []*corev1.Pod{pod}}
@@ -111,8 +110,8 @@ func (p *Plugin) podAlone(group types.NamespacedName) []*corev1.Pod {
 	return []*corev1.Pod{pod}
 }
 
-// reclaim has those leave who borrow the GPUs that a pod without a gang is guaranteed, as makeRoom does for gangs. Whom it may evict
-// otherwise, kube-scheduler's own preemption has found out before.
+// reclaim evicts pods that borrow the GPUs guaranteed to a pod without a gang, as preemptForGang does for gangs. Other preemption is
+// done by kube-scheduler's own plugin, which runs before.
 func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if !p.quotas.Of(pod).Entitled() {
 		return nil, unschedulable(p.promiseOne(pod, refused))
@@ -130,7 +129,7 @@ func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeT
 	defer p.forgetAlone(pod)
 	node, why := p.makeRoom(ctx, g, group, &m, pod, refused)
 	if node != "" {
-		p.withdraw(podAsPreemptor(pod).Key()) // or those would leave, too, who were told to for its priority
+		p.withdraw(podAsPreemptor(pod).Key()) // otherwise the victims notified for its priority would leave as well
 		return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}}, nil
 	}
 	if told := p.promiseOne(pod, refused); why == "" {
@@ -139,8 +138,8 @@ func (p *Plugin) reclaim(ctx context.Context, pod *corev1.Pod, refused fwk.NodeT
 	return nil, unschedulable(why)
 }
 
-// borrowersLeave reports whether others leave the place that is kept for a pod, of whatever priority: kube-scheduler's own preemption looks at
-// lower ones alone, and would have more leave elsewhere.
+// borrowersLeave reports whether pods of any priority are leaving the nominated node of a pod: kube-scheduler's own preemption only considers
+// lower priorities, and would evict more pods elsewhere.
 func (p *Plugin) borrowersLeave(pod *corev1.Pod) bool {
 	if pod.Status.NominatedNodeName == "" || !p.quotas.Any() {
 		return false
@@ -152,8 +151,8 @@ func (p *Plugin) borrowersLeave(pod *corev1.Pod) bool {
 	})
 }
 
-// forgetAlone drops what is kept of a pod without a gang that is gone, or on a node. It is asked of each pod that is bound, so that it costs
-// nothing where there never was one.
+// forgetAlone drops the state of a pod without a gang that is gone, or bound. It is called for each bound pod, so it costs nothing if no such
+// state exists.
 func (p *Plugin) forgetAlone(pod *corev1.Pod) {
 	if !p.alone.Load() || pod.Spec.NodeName == "" && p.isThere(pod) {
 		return

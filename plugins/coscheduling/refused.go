@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// refused is the pod of a gang, or the pod alone, that lost its place last after a node was found for it: another plugin refused it at
-// Reserve, Permit or PreBind, or the API server its Binding. until is how long nothing starts of a gang that ended for it.
+// refused is the pod of a gang, or the single pod, that last lost its place after a node was found for it: another plugin rejected it at
+// Reserve, Permit or PreBind, or the API server refused its Binding. until is how long nothing starts of a gang that was released for it.
 type refused struct {
 	pod   types.UID
 	until time.Time
@@ -21,9 +21,9 @@ type refused struct {
 // mostRefusal is how much of a refusal is repeated on the pod, in bytes.
 const mostRefusal = 300
 
-// Refused notes that a pod lost its place after a node was found for it, and why, in the words of whoever refused it. It would lose the
-// next one, too: so its gang, or the pod alone, evicts nothing for a minute, then for two, and so on up to an hour. It returns what to
-// write on the pod, by which the next leader knows, "" for nothing.
+// Refused records that a pod lost its place after a node was found for it, and why, in the words of the refusal. It would lose the next
+// place as well. So its gang, or the single pod, evicts nothing for a minute, then for two, and so on up to an hour. It returns the message for
+// the pod, by which the next leader knows, "" for none.
 func (p *Plugin) Refused(was *corev1.Pod, words string) string {
 	pod := p.living(nameOf(was), was.UID)
 	if pod == nil || pod.Spec.NodeName != "" {
@@ -43,14 +43,14 @@ func (p *Plugin) Refused(was *corev1.Pod, words string) string {
 	return told
 }
 
-// Rejected notes that a member lost its place since another member did, or the others did not come in time.
+// Rejected records that a member lost its place because another member did, or because the others did not arrive in time.
 func (p *Plugin) Rejected(pod *corev1.Pod) {
 	if g, group, _ := p.unitWith(pod); group != nil && !g.isAlone() {
 		p.places.inVain(g, p.now())
 	}
 }
 
-// unitWith is the gang of a pod, or the pod as a gang of one. There is none with a PodGroup that cannot be used.
+// unitWith returns the gang of a pod, or the pod as a gang of one. It returns none if the PodGroup is unusable.
 func (p *Plugin) unitWith(pod *corev1.Pod) (gang, *podGroup, members) {
 	name, ok := p.groups.groupOf(pod)
 	if !ok {
@@ -64,10 +64,10 @@ func (p *Plugin) unitWith(pod *corev1.Pod) (gang, *podGroup, members) {
 	return gangOf(pod, group), group, p.membersOf(pod, group)
 }
 
-// toldBefore is said in place of a refusal where PostFilter quotes it.
+// toldBefore replaces a refusal where PostFilter quotes it.
 const toldBefore = "its last place was refused"
 
-// refusedTo says why a pod evicts nothing since it, or another one of its gang, lost its last place, "" where that is not so.
+// refusedTo returns why a pod evicts nothing after it, or another pod of its gang, lost its last place, "" if that is not so.
 func (p *Plugin) refusedTo(pod *corev1.Pod) string {
 	g, group, _ := aloneOf(pod)
 	if name, ok := p.groups.groupOf(pod); ok {
@@ -84,7 +84,7 @@ func (p *Plugin) refusedTo(pod *corev1.Pod) string {
 	return why
 }
 
-// recall has a leader go by what the one before it wrote on pods of a gang.
+// recall restores the backoff that an earlier leader wrote on pods of a gang.
 func (p *Plugin) recall(g gang, pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		until, long, words, ok := refusalOn(pod)
@@ -98,7 +98,7 @@ func (p *Plugin) recall(g gang, pods ...*corev1.Pod) {
 	}
 }
 
-// refusalOn reads what a leader wrote on a pod that lost its place: until when it evicts nothing, for how long that is, and why.
+// refusalOn parses the refusal that a leader wrote on a pod: the end and the duration of its backoff, and the reason.
 func refusalOn(pod *corev1.Pod) (until time.Time, long time.Duration, words string, ok bool) {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
@@ -117,7 +117,7 @@ func refusalOn(pod *corev1.Pod) (until time.Time, long time.Duration, words stri
 	return time.Time{}, 0, "", false
 }
 
-// shortened is a refusal on one line of bounded length.
+// shortened puts a refusal on one line of bounded length.
 func shortened(words string) string {
 	words = strings.Join(strings.Fields(words), " ")
 	if len(words) > mostRefusal {
@@ -126,8 +126,8 @@ func shortened(words string) string {
 	return strings.TrimRight(words, " .,")
 }
 
-// revised has a pod that its owner changed since it was refused evict again when a minute is over: it may be let through now. Not at once,
-// or whatever changes a pod all the time would have others evicted all the time.
+// revised shortens the backoff of a refused pod to one minute when its owner changes it: it may be accepted now. The backoff does not end at
+// once, or a constantly changing pod would evict others all the time.
 func (p *Plugin) revised(before, after *corev1.Pod) {
 	if before == nil || after == nil || after.Spec.NodeName != "" || sameToPolicies(before, after) {
 		return
@@ -144,13 +144,13 @@ func (p *Plugin) revised(before, after *corev1.Pod) {
 	}
 }
 
-// sameToPolicies reports whether a pod is what it was to who may refuse it.
+// sameToPolicies reports whether a pod is unchanged as far as admission policies can see.
 func sameToPolicies(a, b *corev1.Pod) bool {
 	return a.Generation == b.Generation && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
 }
 
-// lose notes that a pod of a gang lost its place, and returns until when the gang evicts nothing, and what is told of it. While it evicts
-// nothing anyway that is not made longer: it is tried in free places meanwhile.
+// lose records that a pod of a gang lost its place, and returns until when the gang evicts nothing, and the message. A running
+// backoff is not extended: the gang is only tried in free places during that time.
 func (p *places) lose(g gang, pod types.UID, words string, now time.Time) (until time.Time, told string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +164,7 @@ func (p *places) lose(g gang, pod types.UID, words string, now time.Time) (until
 	return r.abstains, r.keptOut
 }
 
-// recall notes what another leader wrote on a pod, where this process knows nothing of it.
+// recall restores what another leader wrote on a pod, if this process has no backoff of its own.
 func (p *places) recall(g gang, pod types.UID, until time.Time, long time.Duration, words string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +176,7 @@ func (p *places) recall(g gang, pod types.UID, until time.Time, long time.Durati
 	r.keptOut = reason.PlaceRefused.Text.Of(until.UTC().Format(time.RFC3339), long.String(), words)
 }
 
-// refusedNow says why a gang evicts nothing since a pod of it lost its place, "" where that is not so.
+// refusedNow returns why a gang evicts nothing since a pod of it lost its place, "" if that is not so.
 func (p *places) refusedNow(g gang, now time.Time) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -186,8 +186,8 @@ func (p *places) refusedNow(g gang, now time.Time) string {
 	return ""
 }
 
-// revise has a gang evict nothing for a minute alone since a pod of it was refused, and returns until when: the zero time where that pod
-// was none.
+// revise shortens the backoff of a gang to one minute since a pod of it was refused, and returns its end; the zero time if that pod was
+// not the refused one.
 func (p *places) revise(g gang, pod types.UID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +202,7 @@ func (p *places) revise(g gang, pod types.UID) time.Time {
 	return r.abstains
 }
 
-// sitOut has nothing start of a gang that was half, and ends since one of its members is refused, while it evicts nothing.
+// sitOut holds back the start of a released gang, one of whose members is refused, until its preemption backoff ends.
 func (p *places) sitOut(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,7 +211,7 @@ func (p *places) sitOut(g gang) {
 	}
 }
 
-// sitsOut says why nothing starts of a gang, "" where it may.
+// sitsOut returns why nothing starts of a gang, "" if it may start.
 func (p *places) sitsOut(g gang, now time.Time) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -221,7 +221,7 @@ func (p *places) sitsOut(g gang, now time.Time) string {
 	return ""
 }
 
-// forgive forgets that a gang evicted in vain, or was refused: of the pod that was, it is known that it has a place now.
+// forgive clears the preemption backoff of a gang: the refused pod is known to have a place now.
 func (r *record) forgive() {
 	if r.vain > 0 {
 		r.abstains = time.Time{}

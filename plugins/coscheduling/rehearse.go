@@ -14,54 +14,54 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// Framework makes values of kube-scheduler's framework that its contract has no way to make.
+// Framework creates values of kube-scheduler's framework that its interface package cannot create.
 type Framework struct {
 	State   func() fwk.CycleState
 	PodInfo func(*corev1.Pod) (fwk.PodInfo, error)
 }
 
-// preFilters is what runs the PreFilter plugins of a profile: the framework itself, beyond its contract.
+// preFilters runs the PreFilter plugins of a profile. The framework implements it, beyond its public interface.
 type preFilters interface {
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
 const (
-	// mostSteps is how much one rehearsal may take: a step is a filter that is asked of one node, or a pod that comes or goes in
-	// what the plugins know of one part. That is half a second.
+	// mostSteps bounds one dry run. A step is one filter call for one node, or the addition or removal of a pod for one class. The bound is half
+	// a second.
 	mostSteps = 200_000
-	// bytesInStep is how much can be read of members in the time of a step.
+	// bytesInStep is how many bytes of members can be read in the time of a step.
 	bytesInStep = 1 << 10
-	// mostParts is how many kinds of members are told apart. What is beyond either bound is taken on trust.
+	// mostParts is how many classes of members are distinguished. What exceeds either bound is not checked.
 	mostParts = 64
-	// mostRehearsals is how many plans are tried for one attempt, beside those that a member was one too many in a domain of.
+	// mostRehearsals is how many plans are tried in one attempt, not counting those with one member too many in a domain.
 	mostRehearsals = 3
-	// mostSpreads is how many these are: each has one domain less to fill.
+	// mostSpreads is the limit for plans of that kind: each has one domain less to fill.
 	mostSpreads = 16
 )
 
-// rehearsal tries the places of a gang before anybody leaves for them, with the filters of all plugins: the plan knows nothing
-// of volumes, of spreading, and of affinity between pods. Who leaves is taken off the nodes, then one member after the other
-// is tried on its node and put there.
+// rehearsal checks the placement of a gang with the filters of all plugins before any victim is evicted: the plan takes no account of volumes,
+// spreading, and affinity between pods. The victims are removed from the nodes, then one member after the other is filtered on its node and
+// added to it.
 type rehearsal struct {
 	*Plugin
 	*site
 	ctx     context.Context
 	filters preFilters
 	parts   []*part
-	// known are the parts by what the filters may tell members by.
+	// known are the classes by hash.
 	known map[uint64]*part
-	// nodes are as they are when the victims have left and some members have come, by number.
+	// nodes are the nodes without the victims and with the members added so far, by number.
 	nodes map[int]fwk.NodeInfo
 	left  int
-	// others are the pods that could leave, by node.
+	// others are the evictable pods, by node.
 	others map[int][]fwk.PodInfo
 	// holders are the nodes that pods with devices leave.
 	holders sets.Set[string]
-	// taken are the nodes that members have come to, by number.
+	// taken are the nodes with new members, by number.
 	taken sets.Set[int]
 }
 
-// part is members of a gang that the filters treat alike, and what the plugins know of them.
+// part is a class of members that the filters treat alike, with the plugins' state for them.
 type part struct {
 	pod    *corev1.Pod
 	state  fwk.CycleState
@@ -69,26 +69,26 @@ type part struct {
 	spread *spread
 }
 
-// veto says where members of a role cannot go, whoever leaves, and which plugin says so.
+// veto is a rejection: where members of a role cannot go, whichever pods leave, and which plugin says so.
 type veto struct {
 	role int
 	// nodes are their names, nil for all.
 	nodes sets.Set[string]
 	why   string
-	// spread says that there would be too many in one domain.
+	// spread says that one domain would have too many.
 	spread bool
 }
 
-// cast is who takes part in a rehearsal.
+// cast is the placement to dry-run.
 type cast struct {
 	*site
 	kinds []kind
 	plan  *gangplan.Plan
-	// leaving are the pods that have left by then, and others those that could leave, by node.
+	// leaving are the victims, and others all evictable pods, by node.
 	leaving, others map[int][]fwk.PodInfo
 }
 
-// rehearse returns what keeps a gang from its places, nil for nothing that is known, and how many steps that took.
+// rehearse returns what keeps a gang from its placement, nil for nothing known, and how many steps the check took.
 func (p *Plugin) rehearse(ctx context.Context, c *cast) (refused *veto, steps int) {
 	filters, ok := p.handle.(preFilters)
 	if !ok || p.framework.State == nil {
@@ -100,7 +100,7 @@ func (p *Plugin) rehearse(ctx context.Context, c *cast) (refused *veto, steps in
 	return refused, mostSteps - r.left
 }
 
-// perform has all take part.
+// perform removes the victims and adds the members.
 func (r *rehearsal) perform(c *cast) *veto {
 	of := make([][]*part, len(c.kinds))
 	for role := range c.kinds {
@@ -127,7 +127,7 @@ func (r *rehearsal) perform(c *cast) *veto {
 	return nil
 }
 
-// partOf returns the part that a member belongs to, nil where there are too many.
+// partOf returns the class of a member, nil if there are too many.
 func (r *rehearsal) partOf(pod *corev1.Pod, role int) (*part, *veto) {
 	if r.left < 0 {
 		return nil, nil
@@ -145,7 +145,7 @@ func (r *rehearsal) partOf(pod *corev1.Pod, role int) (*part, *veto) {
 	made.state.Write(stateKey, &attempt{rehearsed: true})
 	var status *fwk.Status
 	made.within, status, _ = r.filters.RunPreFilterPlugins(r.ctx, made.state, pod)
-	if !status.IsSuccess() && status.Code() != fwk.Unschedulable { // which may pass when others leave
+	if !status.IsSuccess() && status.Code() != fwk.Unschedulable { // which may pass without the victims
 		return nil, &veto{role: role, why: told(status)}
 	}
 	if r.left -= stepsToSpread(pod, len(r.bearing.nodes)); r.left < 0 {
@@ -156,7 +156,7 @@ func (r *rehearsal) partOf(pod *corev1.Pod, role int) (*part, *veto) {
 	return made, nil
 }
 
-// at returns a node as it is then.
+// at returns a node in its current state of the dry run.
 func (r *rehearsal) at(node int) fwk.NodeInfo {
 	if r.nodes[node] == nil {
 		r.nodes[node] = r.infos[node].Snapshot()
@@ -164,7 +164,7 @@ func (r *rehearsal) at(node int) fwk.NodeInfo {
 	return r.nodes[node]
 }
 
-// leave takes a pod off a node.
+// leave removes a pod from a node.
 func (r *rehearsal) leave(node int, pod *corev1.Pod) {
 	info := r.at(node)
 	if len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil {
@@ -173,7 +173,7 @@ func (r *rehearsal) leave(node int, pod *corev1.Pod) {
 	r.takeOff(info, pod, r.parts)
 }
 
-// takeOff takes a pod off a node and tells some parts, and returns what it was there, nil if it is not there any more.
+// takeOff removes a pod from a node and updates the given classes. It returns the removed pod, nil if it was not there.
 func (r *rehearsal) takeOff(info fwk.NodeInfo, pod *corev1.Pod, parts []*part) fwk.PodInfo {
 	at := slices.IndexFunc(info.GetPods(), func(on fwk.PodInfo) bool { return on.GetPod().UID == pod.UID })
 	if at < 0 {
@@ -191,7 +191,7 @@ func (r *rehearsal) takeOff(info fwk.NodeInfo, pod *corev1.Pod, parts []*part) f
 	return on
 }
 
-// come tries a member on its node and puts it there. Without a part it is put there untried.
+// come filters a member on its node and adds it there. A member without a class is added unchecked.
 func (r *rehearsal) come(node, role int, pod *corev1.Pod, of *part) *veto {
 	if of != nil {
 		r.left -= of.spread.steps()
@@ -218,7 +218,7 @@ func (r *rehearsal) come(node, role int, pod *corev1.Pod, of *part) *veto {
 	return nil
 }
 
-// tooMany has the members of a role go to no more nodes of a domain than they have by then.
+// tooMany restricts the members of a role to the nodes of a domain that already have some.
 func (r *rehearsal) tooMany(node, role int, key string) *veto {
 	domain, names := r.infos[node].Node().Labels[key], sets.New[string]()
 	for other, info := range r.infos {
@@ -230,7 +230,7 @@ func (r *rehearsal) tooMany(node, role int, key string) *veto {
 	return &veto{role: role, nodes: names, spread: true, why: told(why)}
 }
 
-// refusal is what the filters say of a member on a node, nil for nothing.
+// refusal returns the filters' rejection of a member on a node, nil for none.
 func (r *rehearsal) refusal(info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.Status {
 	if !of.within.AllNodes() && !of.within.NodeNames.Has(info.Node().Name) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another plugin has it on other nodes")
@@ -242,7 +242,7 @@ func (r *rehearsal) refusal(info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.S
 	return nil
 }
 
-// unfit are the nodes where a member cannot go whoever leaves, such as those that its volume is not on.
+// unfit returns the nodes that a member cannot use whichever pods leave, such as those without access to its volume.
 func (r *rehearsal) unfit(pod *corev1.Pod, of *part) sets.Set[string] {
 	names := sets.New[string]()
 	for node, info := range r.infos {
@@ -263,9 +263,9 @@ func (r *rehearsal) unfit(pod *corev1.Pod, of *part) sets.Set[string] {
 	return names
 }
 
-// refusalWithout is what the filters say of a member on a node that some pods have left: the first one to refuse has the word,
-// and while the node is full that is not the one that knows of volumes. Affinity to those very pods would be gone with them,
-// so that a member with any is not asked about.
+// refusalWithout returns the filters' rejection of a member on a node without some pods. The first filter to reject decides, and while the node
+// is full that is not the one that checks volumes. Members with pod affinity are not checked: the pods that the affinity refers to might be
+// among those removed.
 func (r *rehearsal) refusalWithout(others []fwk.PodInfo, info fwk.NodeInfo, pod *corev1.Pod, of *part) *fwk.Status {
 	if affinity := pod.Spec.Affinity; len(others) == 0 || affinity != nil && affinity.PodAffinity != nil {
 		return nil
@@ -288,9 +288,9 @@ func (r *rehearsal) refusalWithout(others []fwk.PodInfo, info fwk.NodeInfo, pod 
 	return why
 }
 
-// lacksDevices reports whether a node has too few free devices for the ResourceClaims of a pod. Kubernetes' DynamicResources says
-// so for good, of what other pods hold, and counts no device as free that the victims of a rehearsal hold: claims have no part
-// in it. That one is allocated already, to another node, it says in other words (dynamicresources.go of kube-scheduler 1.37).
+// lacksDevices reports whether a node has too few free devices for the ResourceClaims of a pod. Kubernetes' DynamicResources reports that as
+// unresolvable. It does not count devices that the victims of a dry run hold as free, because claims are not part of a dry run. If the claim is
+// already allocated on another node, the message differs (dynamicresources.go of kube-scheduler 1.37).
 func lacksDevices(status *fwk.Status) bool {
 	return status.IsRejected() && status.Plugin() == "DynamicResources" && status.Message() != "resourceclaim not available on the node"
 }

@@ -6,12 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// restPerMember is how long a gang is left alone for each of its members, after a change of its PodGroup had all of them
-// tried: longer than trying them takes.
+// restPerMember is how long a gang is left alone for each of its members, after a change of its PodGroup activated all of them. It is longer
+// than trying them takes.
 const restPerMember = 10 * time.Millisecond
 
-// mayWake reports whether all of so many members of a PodGroup may be tried since it has changed, and notes that they are. Who changes it
-// all the time has one of them tried each time, of whatever gang, and all when they have rested.
+// mayWake reports whether all members of a changed PodGroup may be activated, and records that they are. If a PodGroup changes all the
+// time, one member of any of its gangs is activated for each change, and all of them after the rest.
 func (p *Plugin) mayWake(name types.NamespacedName, members int) bool {
 	whole, now := gang{group: name}, p.now()
 	if p.places.mayWake(whole, members, now) {
@@ -39,7 +39,7 @@ func (p *places) mayWake(g gang, members int, now time.Time) bool {
 	return true
 }
 
-// rest notes that so many members are tried, after those of others that come meanwhile.
+// rest records that so many members are activated, behind other pods that arrive in the meantime.
 func (p *places) rest(g gang, members int, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *places) rest(g gang, members int, now time.Time) {
 	}
 }
 
-// restsUntil is the time before which pods come first that come after a change of a gang's PodGroup: zero for none.
+// restsUntil returns until when other pods come before a gang whose PodGroup changed: zero for none.
 func (p *places) restsUntil(g gang) time.Time {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -16,28 +16,26 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// resumeWithin is how long it is remembered that a pod left when it was told to, if no other comes in its place.
+// resumeWithin is how long a pod's departure after a notice is remembered, if no replacement arrives.
 const resumeWithin = 24 * time.Hour
 
-// resumptions are the pods that left when they were told to, by who made them and makes others in their place: those come before
-// all others of their priority. It is also written on those that come, for a scheduler that leads after this one. The instances of
-// all profiles share it.
+// resumptions track the pods that left after a notice, by the controller that replaces them. Replacements come before all other pods of their
+// priority. This is also written on the replacements, for the next leader. All profiles share it.
 type resumptions struct {
 	mu sync.Mutex
 	of map[types.UID]*resumption
-	// seen are those that were seen to leave and are there still: a process that begins to lead counts them once.
+	// seen are departing pods that still exist: a process that begins to lead counts them once.
 	seen sets.Set[types.UID]
 }
 
-// resumption is how many pods of one controller have left, and when the last of them has. noted are those that come in their place: no more
-// than have left.
+// resumption is how many pods of one controller have left, and when the last one did. noted are their replacements: no more than have left.
 type resumption struct {
 	pods  int
 	last  time.Time
 	noted sets.Set[types.UID]
 }
 
-// leave notes that a pod has left, and is there still or not. One that nobody makes again does not come back.
+// leave records that a pod has left, and whether it still exists. A pod without a controller is not replaced.
 func (r *resumptions) leave(pod *corev1.Pod, there bool, now time.Time) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -66,7 +64,7 @@ func (r *resumptions) leave(pod *corev1.Pod, there bool, now time.Time) {
 	of.pods, of.last = of.pods+1, now
 }
 
-// gone forgets a pod that is not there any more. If it came in the place of another one, the next that comes does.
+// gone drops a pod that no longer exists. If it was a replacement, the next pod becomes one.
 func (r *resumptions) gone(pod *corev1.Pod) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
@@ -77,7 +75,7 @@ func (r *resumptions) gone(pod *corev1.Pod) {
 	}
 }
 
-// start notes that a pod has got a place, perhaps in the place of one that left.
+// start records that a pod has a place, possibly as a replacement.
 func (r *resumptions) start(pod *corev1.Pod) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
@@ -92,8 +90,8 @@ func (r *resumptions) start(pod *corev1.Pod) {
 	}
 }
 
-// lastOf is when the last pod left that a pod comes in the place of, the zero time for none: of one controller as many come so as have left,
-// and no more. noted says that another leader has written it on the pod.
+// lastOf returns when the pod left that the given pod replaces, the zero time if it is no replacement. A controller has at most as many
+// replacements as pods that left. noted says that another leader has written it on the pod.
 func (r *resumptions) lastOf(pod *corev1.Pod, noted bool) time.Time {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	r.mu.Lock()
@@ -111,7 +109,7 @@ func (r *resumptions) lastOf(pod *corev1.Pod, noted bool) time.Time {
 	return of.last
 }
 
-// resumes reports whether a pod comes in the place of one that left when it was told to, and sees to it that this is written on it.
+// resumes reports whether a pod replaces one that left after a notice, and has this written on it.
 func (p *Plugin) resumes(pod *corev1.Pod) bool {
 	now := p.now()
 	if since := whenLeft(pod); !since.IsZero() {
@@ -128,8 +126,8 @@ func (p *Plugin) resumes(pod *corev1.Pod) bool {
 	return true
 }
 
-// whenLeft is when the pod left that another one comes in the place of, as its condition says; the zero time for none. Users cannot
-// write it, unless they may write the status of pods.
+// whenLeft returns when the replaced pod left, from the condition of its replacement; the zero time for none. Users cannot write it, unless they
+// may write the status of pods.
 func whenLeft(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == names.ConditionResumes && c.Status == corev1.ConditionTrue {
@@ -139,8 +137,7 @@ func whenLeft(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// noteResumes writes on a pod that it comes in the place of one that left, beside the scheduling of others. Where that fails it is tried
-// again when the pod is next put in the queue.
+// noteResumes writes on a pod that it is a replacement, concurrently with scheduling. After a failure it is retried when the pod is next queued.
 func (p *Plugin) noteResumes(pod *corev1.Pod, since time.Time) {
 	condition := corev1.PodCondition{
 		Type: names.ConditionResumes, Status: corev1.ConditionTrue, Reason: "LeftAfterNotice", LastTransitionTime: metav1.NewTime(since),
@@ -157,8 +154,8 @@ func (p *Plugin) noteResumes(pod *corev1.Pod, since time.Time) {
 	}()
 }
 
-// resume notes who leaves as it was told to, and who comes back. A process that does not lead notes it, too: it may lead next, and its
-// queue has those by then that come back.
+// resume tracks pods that leave after a notice, and their replacements. A process that does not lead does so too: it may lead next, and its
+// queue then has the replacements.
 func (p *Plugin) resume(before, after *corev1.Pod) {
 	if after != nil && before.Spec.NodeName == "" && after.Spec.NodeName != "" {
 		p.resumptions.start(after)
@@ -184,14 +181,14 @@ func (p *Plugin) resume(before, after *corev1.Pod) {
 	}
 }
 
-// resumeLeaving notes who leaves, or has, as another leader has told it to.
+// resumeLeaving records a pod that is leaving, or has left, after a notice of another leader.
 func (p *Plugin) resumeLeaving(pod *corev1.Pod, there bool) {
 	if _, told := notice.Of(pod); told && wasPreempted(pod) {
 		p.resumptions.leave(pod, there, p.now())
 	}
 }
 
-// wasPreempted reports whether the scheduler had a pod leave, and not its user.
+// wasPreempted reports whether the scheduler, and not its user, made a pod leave.
 func wasPreempted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler

@@ -28,36 +28,36 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation/follow"
 )
 
-// room is how many members of a gang have a place, and how many of those without one the nodes have room for: free now,
-// and on empty nodes. Both are upper bounds: they know nothing of volumes, ports, or affinity between pods.
+// room is how many members of a gang have a place, and how many of the others the nodes have room for: free now, and on empty nodes.
+// Both are upper bounds: they take no account of volumes, ports, or affinity between pods.
 type room struct{ placed, free, empty int }
 
-// bearing is what of the cluster the room for a gang depends on.
+// bearing is the part of the cluster state that the room for a gang depends on.
 type bearing struct {
 	nodes []fwk.NodeInfo
-	// kept is what is kept on nodes, by name, for pods that are to come there before the gang.
+	// kept are the requests of pods nominated ahead of the gang, by node name.
 	kept  map[string][]cycle.Ask
 	cards *devices.Ledger
-	// whole are the nodes that are kept from a pod for those that want all of one: there is no room for it on those while they are.
+	// whole are the nodes reserved for pods that need a whole node: a smaller pod has no room there.
 	whole sets.Set[string]
 	// reservations keep nodes from members, nil for none.
 	reservations *follow.Reservations
-	// promises are what was promised to other jobs, nil for nothing.
+	// promises are the start reservations of other jobs, nil for none.
 	promises *backfill.Promises
-	// request is what quotas say to the members together, nil for nothing.
+	// request is the quota request of all members together, nil without quotas.
 	request *quotas.Request
-	// tables remember what was counted before, nil for none.
+	// tables cache counted capacities, nil for no cache.
 	tables *tables
-	// steps is how many the searches of one attempt may still take together.
+	// steps is how many steps the searches of one attempt may still take together.
 	steps *int
 }
 
-// bearingOf is for one attempt.
+// bearingOf takes the snapshot for one attempt.
 func (p *Plugin) bearingOf(nodes []fwk.NodeInfo) bearing {
 	return bearing{nodes: nodes, cards: p.cards, reservations: p.reservations, promises: p.promises, tables: &p.tables, steps: ptr.To(gangplan.DefaultBudget)}
 }
 
-// roomFor counts the room for pods of some kinds, each as if the others were not there.
+// roomFor counts the room for pods of some classes, each as if the others did not exist.
 func (b bearing) roomFor(waiting []kind, seats []seat, placed int) room {
 	r := room{placed: placed}
 	for i, kind := range waiting {
@@ -77,7 +77,7 @@ func (b bearing) roomFor(waiting []kind, seats []seat, placed int) room {
 	return r
 }
 
-// seat is all that the room for a pod depends on.
+// seat is everything that the room for a pod depends on.
 type seat struct {
 	pod    *corev1.Pod
 	demand gpu.Demand
@@ -85,19 +85,19 @@ type seat struct {
 	pool   string
 	nodes  nodeaffinity.RequiredNodeAffinity
 	asks   []cycle.Ask
-	// alone says that two such pods cannot be on one node.
+	// alone says that two such pods cannot share a node.
 	alone bool
-	// closed are the nodes that are kept from the pod, for as long as they are.
+	// closed are the nodes that reservations currently keep from the pod.
 	closed *reservation.Closed
-	// promised is what others were promised of the nodes, as of now.
+	// promised is what other jobs have reserved of the nodes now.
 	promised *backfill.Closed
-	// behind is what was promised to those behind the pod in line.
+	// behind is what jobs behind the pod in the queue have reserved.
 	behind *backfill.Closed
-	// request is what quotas say to the pods, together with all other members.
+	// request is the quota request of the pods, together with all other members.
 	request *quotas.Request
 }
 
-// seatsOf reads the pods of each kind, and what of the nodes is kept from them.
+// seatsOf builds the slots for the pods of each class, including what is reserved from them.
 func (b bearing) seatsOf(waiting []kind) ([]seat, error) {
 	seats, err := seatsOf(waiting)
 	for i := range seats {
@@ -108,7 +108,7 @@ func (b bearing) seatsOf(waiting []kind) ([]seat, error) {
 	return seats, err
 }
 
-// seatsOf reads the pods of each kind.
+// seatsOf parses the pods of each class.
 func seatsOf(waiting []kind) ([]seat, error) {
 	seats := make([]seat, len(waiting))
 	for i := range waiting {
@@ -120,7 +120,7 @@ func seatsOf(waiting []kind) ([]seat, error) {
 	return seats, nil
 }
 
-// seatOf reads a pod. The error says what of it cannot be read.
+// seatOf parses a pod. The error says which part is malformed.
 func seatOf(pod *corev1.Pod) (seat, error) {
 	demand, err := gpu.DemandOf(pod)
 	if err != nil {
@@ -135,12 +135,12 @@ func seatOf(pod *corev1.Pod) (seat, error) {
 	return s, nil
 }
 
-// isOpen reports whether a node that a pod may go to takes it now. Of what is kept from it no generation of a node tells.
+// isOpen reports whether an accessible node takes a pod now. Reservations do not change the generation of a node.
 func (s *seat) isOpen(node *corev1.Node, at access) bool {
 	return at == now && s.closed.On(node) == nil && !s.request.Shuts(node)
 }
 
-// isAlone reports whether a pod takes a port of its node, or keeps those away that are like it.
+// isAlone reports whether a pod uses a host port, or repels pods like itself.
 func isAlone(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Containers {
 		if slices.ContainsFunc(pod.Spec.Containers[i].Ports, func(port corev1.ContainerPort) bool { return port.HostPort > 0 }) {
@@ -156,7 +156,7 @@ func isAlone(pod *corev1.Pod) bool {
 	})
 }
 
-// on is how many such pods a node has room for now, and when it is empty and open; never more than a limit.
+// on returns how many such pods a node has room for now, and when it is empty and open; never more than a limit.
 func (s *seat) on(info fwk.NodeInfo, b bearing, limit int) (free, empty int) {
 	access := s.accessTo(info.Node())
 	if access == never {
@@ -185,24 +185,24 @@ func (s *seat) on(info fwk.NodeInfo, b bearing, limit int) (free, empty int) {
 	return free, empty
 }
 
-// within is an amount, but a limit at most.
+// within caps an amount at a limit.
 func within(amount int64, limit int) int { return int(min(amount, int64(limit))) }
 
-// access is whether a pod may go to a node.
+// access is whether a pod may use a node.
 type access int
 
 const (
 	never access = iota
-	later        // when the node is ready again, or is not cordoned any more
+	later        // once the node is ready again, or is no longer cordoned
 	now
 )
 
-// accessTo reads the node's pool and type, its labels and its taints.
+// accessTo checks the node's pool and type, its labels and its taints.
 func (s *seat) accessTo(node *corev1.Node) access {
 	if node == nil || (s.pool != "" && gpu.PoolOf(node) != s.pool) || !s.types.Match(node) {
 		return never
 	}
-	if fits, err := s.nodes.Match(node); err == nil && !fits { // what is wrong with the affinity, NodeAffinity tells
+	if fits, err := s.nodes.Match(node); err == nil && !fits { // NodeAffinity reports a malformed affinity
 		return never
 	}
 	taints := node.Spec.Taints
@@ -224,12 +224,11 @@ func (s *seat) accessTo(node *corev1.Node) access {
 	return access
 }
 
-// ofKubernetes begins the taints by which Kubernetes says that a node is not ready, under pressure, or cordoned: they go
-// away again.
+// ofKubernetes is the prefix of the taints by which Kubernetes marks a node as not ready, under pressure, or cordoned. These are temporary.
 const ofKubernetes = "node.kubernetes.io/"
 
-// verdict tells why a gang of so many members may not begin to take places, "" if it may. Nobody is evicted for a gang:
-// that would be decided for one member at a time, with no knowledge of how many are missing.
+// verdict returns why a gang of so many members may not begin to take places, "" if it may. It evicts no pods: that would be decided for one
+// member at a time, without knowing how many are missing.
 func (r room) verdict(members int) string {
 	switch {
 	case members <= r.placed+r.free:
@@ -240,8 +239,8 @@ func (r room) verdict(members int) string {
 	return reason.GangNeverFits.Text.Of(r.placed+r.empty, members)
 }
 
-// lacking returns a resource of minResources of which the nodes that members may go to have too little free, with what the
-// members hold that have a place; "" for none. Without seats all nodes count.
+// lacking returns a resource of minResources of which the nodes that members may use have too little free, including what placed members
+// hold; "" for none. Without slots all nodes count.
 func lacking(want map[corev1.ResourceName]float64, placed []*corev1.Pod, seats []seat, nodes []fwk.NodeInfo) corev1.ResourceName {
 	if len(want) == 0 {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/hint"
 )
 
-// turnAway makes a member the scout of its gang, of which those wait.
+// turnAway makes a rejected member the representative of its gang, and records the waiting members.
 func (p *places) turnAway(g gang, pod *corev1.Pod, waiting []*corev1.Pod) {
 	of := fingerprint(waiting)
 	p.mu.RLock()
@@ -29,9 +29,9 @@ func (p *places) turnAway(g gang, pod *corev1.Pod, waiting []*corev1.Pod) {
 	}
 }
 
-// seekers are members that wait for nodes, one of each kind. Of too many kinds there are their pools alone.
+// seekers are waiting members, one of each class. If there are too many classes, only their pools are kept.
 type seekers struct {
-	// of is the fingerprint of all.
+	// of is the fingerprint of all of them.
 	of    uint64
 	pods  []*corev1.Pod
 	pools sets.Set[string]
@@ -58,13 +58,13 @@ func (s *seekers) lookTo(node *corev1.Node) bool {
 	return s.pools.Has("") || s.pools.Has(gpu.PoolOf(node)) || slices.ContainsFunc(s.pods, func(pod *corev1.Pod) bool { return isOpenTo(node, pod) })
 }
 
-// isOpenTo reports whether a node is in the pool of a pod, and its labels and taints let the pod in.
+// isOpenTo reports whether a node is in the pool of a pod, and its labels and taints admit the pod.
 func isOpenTo(node *corev1.Node, pod *corev1.Pod) bool {
 	pool := gpu.PodPool(pod)
 	return (pool == "" || pool == gpu.PoolOf(node)) && hint.Admits(pod, node)
 }
 
-// seekersOf are the members of a gang that wait for nodes, as far as that is known.
+// seekersOf returns the known waiting members of a gang.
 func (p *places) seekersOf(g gang) seekers {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -74,8 +74,8 @@ func (p *places) seekersOf(g gang) seekers {
 	return seekers{}
 }
 
-// dismiss has all members tried again if a pod is the scout, whom another plugin turns away: the others may be a gang
-// without it, and what keeps it from its place need not keep them.
+// dismiss removes a pod as representative after another plugin rejected it, so that all members are tried again: the others may form
+// a gang without it, and its obstacle need not apply to them.
 func (p *places) dismiss(g gang, pod types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *places) dismiss(g gang, pod types.NamespacedName) {
 	}
 }
 
-// scoutOf returns the member that is tried for all of a gang, "" if there is none.
+// scoutOf returns the member that is tried for its gang, "" if there is none.
 func (p *places) scoutOf(g gang) types.NamespacedName {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

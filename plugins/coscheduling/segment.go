@@ -16,21 +16,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// segment names some members that are to lie in one domain: those of one row whose numbers are divided by the size of segments
-// to the same number. That rests on each member alone, so that one which is made in the place of another is of its segment.
+// segment identifies members that are placed in one domain: those of one row whose numbers, divided by the segment size, are equal. It depends
+// on each member alone, so a replacement belongs to the same segment.
 type segment struct {
 	row    string
 	number int
 }
 
-// seating is the segments of a gang's members.
+// seating assigns the members of a gang to segments.
 type seating struct {
 	of map[types.UID]segment
-	// placed are those of each segment that have places.
+	// placed are the members of each segment that have places.
 	placed map[segment][]*corev1.Pod
 }
 
-// seating tells the segments of the members, nil where they are not divided.
+// seating returns the segments of the members, nil if there are none.
 func (m *members) seating(l layout) *seating {
 	if l.segment > 0 && m.seated == nil {
 		m.seated = seatingOf(l, m.waiting, m.placed)
@@ -38,8 +38,8 @@ func (m *members) seating(l layout) *seating {
 	return m.seated
 }
 
-// seatingOf tells the segments of members. Those without a number, such as the pods of a Deployment, are counted in the order of their
-// names.
+// seatingOf assigns members to segments. Members without a number, such as the pods of a Deployment, are counted in the order of
+// their names.
 func seatingOf(l layout, waiting, placed []*corev1.Pod) *seating {
 	s := &seating{of: make(map[types.UID]segment, len(waiting)+len(placed)), placed: map[segment][]*corev1.Pod{}}
 	var others []*corev1.Pod
@@ -63,11 +63,11 @@ func seatingOf(l layout, waiting, placed []*corev1.Pod) *seating {
 	return s
 }
 
-// mostDigits is as long as a number in a name may be.
+// mostDigits bounds the length of a number in a name.
 const mostDigits = "9999"
 
-// numberOf is a member's number in a row: its index in its Job, or what ends its name, such as that of a StatefulSet's pod. A longer
-// number is none: the five letters that Kubernetes makes up may all be digits.
+// numberOf returns a member's number in a row: its index in its Job, or the suffix of its name, as for a StatefulSet's pod. A longer number does
+// not count: the five characters that Kubernetes generates may all be digits.
 func numberOf(pod *corev1.Pod) (row string, number int, ok bool) {
 	if text, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
 		if index, err := strconv.Atoi(text); err == nil {
@@ -83,7 +83,7 @@ func numberOf(pod *corev1.Pod) (row string, number int, ok bool) {
 	return pod.Name[:dash+1], number, err == nil
 }
 
-// inOrder sorts members such that those of a segment follow each other, the segments by rank.
+// inOrder sorts members so that those of a segment are adjacent, and the segments by rank.
 func (s *seating) inOrder(pods []*corev1.Pod) []*corev1.Pod {
 	pods = byRank(pods)
 	if s == nil {
@@ -99,25 +99,24 @@ func (s *seating) inOrder(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// party is members that a place is looked for.
+// party are the members to be placed.
 type party struct {
 	kinds []kind
-	// varied says that they ask for too many different things to be planned for.
+	// varied says that their requirements differ too much to be planned for.
 	varied bool
-	// blocks are those of each segment, by rank; nil where they are not divided. complete is how many segments have no member
-	// among them.
+	// blocks are the pending members of each segment, by rank; nil without segments. completeSegments is how many segments have no pending members.
 	blocks   []block
 	complete int
 }
 
-// block is the members of a segment that a place is looked for: count pods of one role, in the order of its kind.
+// block is the pending members of a segment: count pods of one role, in the order of its class.
 type block struct {
 	role, count int
-	// beside is the node of one that has its place, "" for none.
+	// beside is the node of a placed member, "" for none.
 	beside string
 }
 
-// partyOf gathers members by what they ask, and by their segments.
+// partyOf groups members by their requirements, and by their segments.
 func (p *Plugin) partyOf(l layout, some []*corev1.Pod, m *members) party {
 	s := m.seating(l)
 	pods := s.inOrder(some)
@@ -150,7 +149,7 @@ func (p *Plugin) partyOf(l layout, some []*corev1.Pod, m *members) party {
 	return all
 }
 
-// rolesOf are the numbers of the kinds that members are of.
+// rolesOf returns the role number of each member.
 func rolesOf(kinds []kind) map[types.UID]int {
 	roles := map[types.UID]int{}
 	for role := range kinds {
@@ -161,7 +160,7 @@ func rolesOf(kinds []kind) map[types.UID]int {
 	return roles
 }
 
-// seatIn has the segments of a party lie in one domain each.
+// seatIn requires one domain for each segment.
 func (s *site) seatIn(of party) {
 	if of.blocks == nil {
 		return
@@ -177,7 +176,7 @@ func (s *site) seatIn(of party) {
 	s.complete = of.complete
 }
 
-// eachBlock calls back for the blocks of a party with their pods, until that returns false.
+// eachBlock calls visit for each block with its pods, until that returns false.
 func (of *party) eachBlock(visit func(at int, pods []*corev1.Pod) bool) {
 	next := make([]int, len(of.kinds))
 	for i, block := range of.blocks {
@@ -189,8 +188,8 @@ func (of *party) eachBlock(visit func(at int, pods []*corev1.Pod) bool) {
 	}
 }
 
-// needed are as many of the members that wait as it takes: those first that places were made free for, then the member that is tried, and then
-// the oldest; of segments the lowest. An index lists pods in another order each time, and what is decided must not change with that.
+// needed returns as many waiting members as the gang needs: nominated members first, then the member that is tried, and then the oldest; with
+// segments, the lowest numbers. An index lists pods in a different order each time, which must not change decisions.
 func needed(group *podGroup, m *members) []*corev1.Pod {
 	waiting, want := m.waiting, min(len(m.waiting), max(1, group.minMember-len(m.placed)))
 	switch {
@@ -208,8 +207,7 @@ func byAge(pods []*corev1.Pod) []*corev1.Pod {
 	})
 }
 
-// together reports whether the nodes that the members of each segment are nominated for are in one domain, with those of it that
-// have their places.
+// together reports whether the nominated nodes of each segment are in one domain, together with its placed members.
 func (s *site) together(of party) bool {
 	together := true
 	of.eachBlock(func(at int, pods []*corev1.Pod) bool {
@@ -223,7 +221,7 @@ func (s *site) together(of party) bool {
 	return together
 }
 
-// insides are the nodes of the domain that each member was found a place in.
+// insides returns the nodes of the domain found for each member.
 func (s *site) insides(of party, found *gangplan.Plan) map[types.UID]sets.Set[string] {
 	inside, next := map[types.UID]sets.Set[string]{}, make([]int, len(of.kinds))
 	of.eachBlock(func(at int, pods []*corev1.Pod) bool {
@@ -238,9 +236,9 @@ func (s *site) insides(of party, found *gangplan.Plan) map[types.UID]sets.Set[st
 	return inside
 }
 
-// besidesSegment returns the nodes that a member may go to whose gang stands, nil for all, or why there is none: those of the
-// domain that its segment lies in. A segment that lies nowhere yet gets the tightest domain with room for all of it. Where that is
-// only preferred, a member that has no room there goes anywhere.
+// besidesSegment returns the nodes for a member of a complete gang, nil for all, or why there are none: the nodes of the domain of its segment.
+// A segment without a domain gets the tightest domain with room for all of it. If the level is only preferred, a member without room there goes
+// anywhere.
 func (p *Plugin) besidesSegment(g gang, group *podGroup, m *members, nodes []fwk.NodeInfo) (beside sets.Set[string], why string) {
 	pod, l := m.waiting[0], group.layout
 	if p.places.strays(g, pod.UID) {
@@ -262,8 +260,7 @@ func (p *Plugin) besidesSegment(g gang, group *podGroup, m *members, nodes []fwk
 	return beside, ""
 }
 
-// domainFor returns the nodes of the domain that has room for some members of a segment now, or the most where that is some, or why
-// there is none.
+// domainFor returns the nodes of the domain that has room for some members of a segment now, or for most of them, or why there is none.
 func (p *Plugin) domainFor(g gang, group *podGroup, own []*corev1.Pod, m *members, nodes []fwk.NodeInfo) (sets.Set[string], string) {
 	l := group.layout
 	l.required = true
@@ -290,7 +287,7 @@ func (p *Plugin) domainFor(g gang, group *podGroup, own []*corev1.Pod, m *member
 	return nil, s.missing(of.kinds, problem.Standing, s.free)
 }
 
-// strays reports whether a member was refused in the domain of its segment, where that is only preferred, and stray notes it.
+// strays reports whether a member was rejected in the domain of its segment, if that is only preferred. markOutsideDomain records it.
 func (p *places) strays(g gang, pod types.UID) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -14,33 +14,33 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// site is the nodes that members may go to, as a problem of pkg/gangplan.
+// site is the nodes that members may use, as a problem of pkg/gangplan.
 type site struct {
 	infos []fwk.NodeInfo
-	// numbers are those of infos in the list of all nodes.
+	// numbers are the positions of infos in the list of all nodes.
 	numbers []int
-	at      map[string]int // the numbers of infos, by node
+	at      map[string]int // the positions in infos, by node name
 	tree    *topology.Tree
-	// level is the index of the level that the layout names.
+	// level is the index of the layout's level.
 	level int
 	seats []seat
-	// now is how many members of each kind the nodes take, and then how many when they are empty, by kind and node.
+	// now is how many members of each class the nodes take, and emptySlots how many when they are empty, by class and node.
 	now, then [][]int
-	// segments are the parts of a gang that lie in one domain each, nil where all of it is to; complete is how many have their places.
+	// segments are the parts of a gang that need one domain each, nil if the whole gang does. completeSegments is how many are already placed.
 	segments *gangplan.Segments
 	complete int
 	bearing
 	layout
 }
 
-// siteOf gathers the nodes that have room for some members, or would have when they are empty.
+// siteOf collects the nodes that have room for some members, or would have when empty.
 func siteOf(l layout, seats []seat, b bearing) *site {
 	s := gatherSite(l, seats, b, 0)
 	s.tree, s.level = b.tables.treeOf(l, s.infos)
 	return s
 }
 
-// siteOfFirst gathers the first so many nodes that have room for some members now.
+// siteOfFirst collects the first nodes that have room for some members now, up to a number.
 func siteOfFirst(most int, seats []seat, b bearing) *site {
 	s := gatherSite(layout{}, seats, b, most)
 	var none *tables // what is remembered is of whole pools
@@ -48,7 +48,7 @@ func siteOfFirst(most int, seats []seat, b bearing) *site {
 	return s
 }
 
-// gatherSite gathers nodes, without their tree: the first so many with room now, or with 0 all that have room or would have when they are empty.
+// gatherSite collects nodes, without their tree: the first ones with room now, or with most = 0 all that have room or would have when empty.
 func gatherSite(l layout, seats []seat, b bearing, most int) *site {
 	s := &site{seats: seats, bearing: b, layout: l, now: make([][]int, len(seats)), then: make([][]int, len(seats))}
 	tables := make([]*table, len(seats))
@@ -88,7 +88,7 @@ func gatherSite(l layout, seats []seat, b bearing, most int) *site {
 	return s
 }
 
-// grow makes place for so many nodes, where there is none yet.
+// grow allocates space for so many nodes, unless it has some already.
 func (s *site) grow(nodes int) {
 	if s.infos != nil {
 		return
@@ -99,7 +99,7 @@ func (s *site) grow(nodes int) {
 	}
 }
 
-// part is some nodes of a site alone, without segments.
+// part returns a subset of the nodes, without segments.
 func (s *site) part(nodes []int) *site {
 	some := &site{seats: s.seats, bearing: s.bearing, layout: s.layout, now: make([][]int, len(s.seats)), then: make([][]int, len(s.seats))}
 	for _, node := range nodes {
@@ -113,7 +113,7 @@ func (s *site) part(nodes []int) *site {
 	return some
 }
 
-// free is how many members of a kind a node takes beside some others, and empty how many when nobody else is there.
+// free returns how many members of a class a node takes beside some others, and emptyCapacity how many if there are no other pods.
 func (s *site) free(node, role int, beside []int) int {
 	if beside == nil {
 		return s.now[role][node]
@@ -128,7 +128,7 @@ func (s *site) empty(node, role int, beside []int) int {
 	return s.room(node, role, beside, change{empty: true})
 }
 
-// problem is that of so many members of each kind beside those that stand.
+// problem builds the placement problem for so many members of each class, beside the placed ones.
 func (s *site) problem(waiting []kind, standing []int, room func(node, role int, beside []int) int) gangplan.Problem {
 	p := gangplan.Problem{Tree: s.tree, Level: -1, Segments: s.segments, Standing: standing, Steps: s.steps, Room: room}
 	if s.required && s.segments == nil {
@@ -140,7 +140,7 @@ func (s *site) problem(waiting []kind, standing []int, room func(node, role int,
 	return p
 }
 
-// search looks for places.
+// search searches for places.
 func (s *site) search(into *plan, of party, standing []int) string {
 	kinds := of.kinds
 	var free func(node, role int, beside []int) int
@@ -159,8 +159,8 @@ func (s *site) search(into *plan, of party, standing []int) string {
 	return s.missing(kinds, standing, free)
 }
 
-// sparing is a plan that is as close as one that was found, and takes nothing of what was promised to those behind the gang in line; or
-// the one that was found.
+// sparing returns a plan that is as close as the found one, and uses nothing that jobs behind the gang in the queue have reserved;
+// otherwise the found one.
 func (s *site) sparing(kinds []kind, standing []int, free func(node, role int, beside []int) int, found *gangplan.Plan) *gangplan.Plan {
 	if !slices.ContainsFunc(s.seats, func(one seat) bool { return one.behind != nil }) {
 		return found
@@ -174,8 +174,8 @@ func (s *site) sparing(kinds []kind, standing []int, free func(node, role int, b
 	return found
 }
 
-// preferences are the GPU types to try, the fewest first: as many of the list that all members share as there have to be.
-// The last is nil, for all that they accept.
+// preferences returns the sets of GPU types to try, the smallest first: prefixes of the list that all members share. The last is nil, for all
+// accepted types.
 func preferences(seats []seat) (tries []sets.Set[string]) {
 	list := seats[0].types.Accepted
 	for i := range seats {
@@ -189,7 +189,7 @@ func preferences(seats []seat) (tries []sets.Set[string]) {
 	return append(tries, nil)
 }
 
-// number returns that of a node, and false for one that no member may go to.
+// number returns the position of a node, and false for one that no member may use.
 func (s *site) number(node string) (int, bool) {
 	if s.at == nil {
 		s.at = make(map[string]int, len(s.infos))
@@ -201,7 +201,7 @@ func (s *site) number(node string) (int, bool) {
 	return number, ok
 }
 
-// positions returns the numbers of nodes, of those that there are.
+// positions returns the positions of the known nodes.
 func (s *site) positions(nodes []string) (positions []int) {
 	for _, node := range nodes {
 		if number, ok := s.number(node); ok {
@@ -211,7 +211,7 @@ func (s *site) positions(nodes []string) (positions []int) {
 	return positions
 }
 
-// room is how many members of a kind a node takes beside some others, after a change.
+// room returns how many members of a class a node takes beside some others, after a change.
 func (s *site) room(node, role int, beside []int, c change) int {
 	for other, count := range beside {
 		if count > 0 {
@@ -229,7 +229,7 @@ func (s *site) names(nodes []int) sets.Set[string] {
 	return names
 }
 
-// missing says how near the members came to a domain that holds all of them.
+// missing returns how close the members came to a domain that holds all of them.
 func (s *site) missing(waiting []kind, standing []int, free func(node, role int, beside []int) int) string {
 	text, members := reason.GangDomainTooSmall.Text, len(standing)
 	near := gangplan.Nearest(s.problem(waiting, standing, s.empty))

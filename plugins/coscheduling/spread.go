@@ -14,27 +14,27 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// spread counts the pods by domain that a pod's topologySpreadConstraints speak of, as pods come and go in a rehearsal.
+// spread counts the pods by domain for a pod's topologySpreadConstraints, as pods come and go in a dry run.
 //
-// Kubernetes' own filter cannot be asked about that: of all domains it follows the two that had the fewest pods when it began, which
-// is right for what its own preemption asks, pods that leave one node. With members in more domains than two it takes the least of
-// those two for the least of all, and lets a member in that it refuses when the victims have left (criticalPaths in
-// podtopologyspread/filtering.go of Kubernetes 1.37, which says so).
+// Kubernetes' own filter cannot be used for that. It only tracks the two domains that had the fewest pods at the start, which is enough for its
+// own preemption, where pods leave one node. With members in more than two domains it takes the minimum of those two for the minimum of all, and
+// admits a member that it rejects once the victims have left (criticalPaths in podtopologyspread/filtering.go of Kubernetes 1.37, which says
+// so).
 type spread struct {
 	pod      *corev1.Pod
 	affinity nodeaffinity.RequiredNodeAffinity
 	rules    []spreadRule
 }
 
-// spreadRule is one constraint, and how many pods that it selects are in each of its domains.
+// spreadRule is one constraint, and the number of selected pods in each of its domains.
 type spreadRule struct {
 	corev1.TopologySpreadConstraint
 	selector labels.Selector
 	count    map[string]int
 }
 
-// spreadOf reads the constraints of a pod and counts who is there, nil where there is none that keeps it from a node. What cannot be
-// read is refused by the filter itself, before.
+// spreadOf parses the constraints of a pod and counts the existing pods. It returns nil if there is no hard constraint. The filter itself has
+// already rejected malformed constraints.
 func spreadOf(pod *corev1.Pod, nodes []fwk.NodeInfo) *spread {
 	s := &spread{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
 	for _, constraint := range pod.Spec.TopologySpreadConstraints {
@@ -52,7 +52,7 @@ func spreadOf(pod *corev1.Pod, nodes []fwk.NodeInfo) *spread {
 	}
 	for _, info := range nodes {
 		s.visit(info.Node(), func(rule *spreadRule, domain string) {
-			rule.count[domain] += 0 // an empty domain is one, too
+			rule.count[domain] += 0 // an empty domain counts as well
 			for _, on := range info.GetPods() {
 				if s.selects(rule, on.GetPod()) {
 					rule.count[domain]++
@@ -63,7 +63,7 @@ func spreadOf(pod *corev1.Pod, nodes []fwk.NodeInfo) *spread {
 	return s
 }
 
-// andSameLabels narrows a selector to pods that have some labels as a pod has them.
+// andSameLabels narrows a selector to pods with the same values of some labels as the given pod.
 func andSameLabels(selector labels.Selector, pod *corev1.Pod, keys []string) labels.Selector {
 	for _, key := range keys {
 		if value, ok := pod.Labels[key]; ok {
@@ -75,12 +75,12 @@ func andSameLabels(selector labels.Selector, pod *corev1.Pod, keys []string) lab
 	return selector
 }
 
-// stepsToSpread is how many steps of a rehearsal it takes to count nodes for the constraints of a pod.
+// stepsToSpread returns how many steps of a dry run it takes to count nodes for the constraints of a pod.
 func stepsToSpread(pod *corev1.Pod, nodes int) int {
 	return len(pod.Spec.TopologySpreadConstraints) * nodes / 8
 }
 
-// steps is how many it takes to look at all domains.
+// steps returns how many steps a look at all domains takes.
 func (s *spread) steps() (steps int) {
 	if s == nil {
 		return 0
@@ -91,11 +91,11 @@ func (s *spread) steps() (steps int) {
 	return steps
 }
 
-// visit calls back for each constraint that counts a node, with its domain.
+// visit calls each for every constraint that counts a node, with its domain.
 func (s *spread) visit(node *corev1.Node, each func(rule *spreadRule, domain string)) {
 	for i := range s.rules {
 		if _, ok := node.Labels[s.rules[i].TopologyKey]; !ok {
-			return // a node counts for none unless it is in a domain of each
+			return // a node without a domain for each constraint counts for none
 		}
 	}
 	for i := range s.rules {
@@ -127,7 +127,7 @@ func (s *spread) selects(rule *spreadRule, pod *corev1.Pod) bool {
 	return pod.Namespace == s.pod.Namespace && pod.DeletionTimestamp == nil && rule.selector.Matches(labels.Set(pod.Labels))
 }
 
-// change notes that a pod has come to a node, by 1, or left it, by -1.
+// change records that a pod has been added to a node, by 1, or removed, by -1.
 func (s *spread) change(pod *corev1.Pod, node *corev1.Node, by int) {
 	if s == nil {
 		return
@@ -139,7 +139,7 @@ func (s *spread) change(pod *corev1.Pod, node *corev1.Node, by int) {
 	})
 }
 
-// refuses returns the label of the nodes that the pod would be too many on, "" for none.
+// refuses returns the topology key of a constraint that the pod would violate on a node, "" for none.
 func (s *spread) refuses(node *corev1.Node) (key string) {
 	if s == nil {
 		return ""
@@ -148,7 +148,7 @@ func (s *spread) refuses(node *corev1.Node) (key string) {
 		rule := &s.rules[i]
 		domain, ok := node.Labels[rule.TopologyKey]
 		if !ok {
-			continue // the filter says so
+			continue // the filter reports that
 		}
 		own := 0
 		if rule.selector.Matches(labels.Set(s.pod.Labels)) {
@@ -161,7 +161,7 @@ func (s *spread) refuses(node *corev1.Node) (key string) {
 	return ""
 }
 
-// least is how many pods are in the domain with the fewest. While there are fewer domains than there have to be it is 0.
+// least returns the smallest number of pods in a domain, or 0 while there are fewer domains than required.
 func (r *spreadRule) least() int {
 	if len(r.count) < max(1, int(ptr.Deref(r.MinDomains, 1))) {
 		return 0

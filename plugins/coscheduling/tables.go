@@ -11,19 +11,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// tables remember how much room nodes have for the pods that were asked for last, so that an attempt of a gang that waits
-// costs a comparison a node, and a count for each node that has changed since. Gangs whose members ask for the same share
-// a table. They are used by one goroutine, that of the scheduling cycle.
+// tables cache how much room nodes have for recently tried pods, so that an attempt of a waiting gang costs a comparison for each node, and a
+// count for each changed node. Gangs with equal requirements share a table. Only the goroutine of the scheduling cycle uses them.
 type tables struct {
 	of    []*table
 	trees []*grown
 	ranks ranks
-	// weights are of the pods on the nodes of large pools.
+	// weights cache the pods on the nodes of large pools.
 	weights weights
 }
 
-// The bounds of what is remembered: 16 tables of 5,000 nodes take 2 MiB, and pods that say more than that are not compared
-// with all of them in each cycle.
+// Bounds of the cache: 16 tables of 5,000 nodes take 2 MiB, and pods with more to compare than that are not compared with all of them in each
+// cycle.
 const (
 	maxTables  = 16
 	maxWritten = 1_000
@@ -36,8 +35,8 @@ type ranks struct {
 	least []int32
 }
 
-// anyBelow reports whether a node has pods that leave, or are of lower priority. It looks at the nodes alone that have changed
-// since the last time.
+// anyBelow reports whether a node has terminating pods, or pods of lower priority. It only visits the nodes that have changed since the last
+// call.
 func (t *tables) anyBelow(nodes []fwk.NodeInfo, below int32) bool {
 	r := &t.ranks
 	if !cycle.SameNodes(r.nodes, nodes) {
@@ -57,7 +56,7 @@ func (t *tables) anyBelow(nodes []fwk.NodeInfo, below int32) bool {
 	return false
 }
 
-// leastOn is the lowest priority on a node: of a pod that leaves it is below all others.
+// leastOn returns the lowest priority on a node. A terminating pod ranks below all others.
 func leastOn(info fwk.NodeInfo) int32 {
 	least := int32(math.MaxInt32)
 	for _, on := range info.GetPods() {
@@ -69,16 +68,16 @@ func leastOn(info fwk.NodeInfo) int32 {
 	return least
 }
 
-// table is the room of each node of a list for pods like one.
+// table caches the room of each node of a list for pods like one.
 type table struct {
 	like  *corev1.Pod
 	nodes []fwk.NodeInfo
-	// at are the generations of the nodes of which the room was counted: each belongs to one state of one node.
+	// at are the node generations that were counted: each belongs to one state of one node.
 	at          []int64
 	free, empty []int32
 }
 
-// like returns the table for pods like one, nil for one that says too much. It becomes the first of all.
+// like returns the table for pods like one, nil for a pod with too much to compare. The table moves to the front.
 func (t *tables) like(pod *corev1.Pod, nodes []fwk.NodeInfo) *table {
 	if t == nil || weight(pod) > maxWritten {
 		return nil
@@ -102,8 +101,7 @@ func (t *tables) like(pod *corev1.Pod, nodes []fwk.NodeInfo) *table {
 	return found
 }
 
-// room is how many pods of a seat a node has room for, now and when it is empty, and kept from nobody
-// nor promised to anybody.
+// room returns how many pods of a slot a node has room for, now and when it is empty, less what is reserved for other pods.
 func (t *table) room(node int, s *seat, b bearing) (free, empty int) {
 	free, empty = t.counted(node, s, b)
 	if s.closed.On(b.nodes[node].Node()) != nil || s.request.Shuts(b.nodes[node].Node()) {
@@ -115,7 +113,7 @@ func (t *table) room(node int, s *seat, b bearing) (free, empty int) {
 	return free, empty
 }
 
-// counted is what seat.on counts, of which the same is true until the node changes.
+// counted returns what capacityOn counts, cached until the node changes.
 func (t *table) counted(node int, s *seat, b bearing) (free, empty int) {
 	info := b.nodes[node]
 	if t == nil || len(b.kept) > 0 && b.kept[info.Node().Name] != nil {

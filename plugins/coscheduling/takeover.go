@@ -10,9 +10,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// TakeOver goes on with what a leader before this one has told pods, which lies on them. It is called when this process begins to
-// lead. Who waits no more for their places has them stay, and nobody has more time than their pool allows from now on: users may
-// have written there.
+// TakeOver continues the notices of an earlier leader, which are stored on the pods. It is called when this process begins to lead. Notices
+// whose preemptor no longer waits are withdrawn, and no victim gets more time than its pool allows from now on, because users may have changed
+// the annotations.
 func (p *Plugin) TakeOver() {
 	if !p.notices.takeOver() {
 		return
@@ -36,14 +36,14 @@ func (p *Plugin) TakeOver() {
 	}
 }
 
-// adopt goes on with what was told for one preemptor.
+// adopt continues the notices for one preemptor.
 func (p *Plugin) adopt(key notice.Key, victims []*corev1.Pod) {
 	now := p.now()
 	by, plan := notice.Preemptor{}, map[types.UID]notice.Notice{}
 	for _, pod := range victims {
 		told, _ := notice.Of(pod)
 		by = told.For
-		most := now // on a node that there is not nothing is to be saved
+		most := now // a pod on a node that is gone has nothing to save
 		if node, err := p.nodes.Get(pod.Spec.NodeName); err == nil {
 			most = now.Add(p.pools.graces(gpu.PoolOf(node)).Most)
 		}
@@ -60,7 +60,7 @@ func (p *Plugin) adopt(key notice.Key, victims []*corev1.Pod) {
 	p.look(key)
 }
 
-// isAwaited reports whether a preemptor is there and waits still, and if need be, whether its place is kept.
+// isAwaited reports whether a preemptor still exists and waits, and, if required, is nominated.
 func (p *Plugin) isAwaited(by notice.Preemptor, nominated bool) bool {
 	comes := func(pod *corev1.Pod) bool {
 		return lives(pod) && pod.Spec.NodeName == "" && (!nominated || pod.Status.NominatedNodeName != "")

@@ -6,27 +6,28 @@ import (
 )
 
 const (
-	// searchPart is which part of the time is spent on searches for who leaves that find nobody, for the gangs of one namespace: one in so many
-	// parts for those that search for the first time, and as much for all others.
+	// searchPart bounds the time spent on failing searches for victims for the gangs of one namespace: one part in so many for gangs that search
+	// for the first time, and as much for all others.
 	searchPart = 20
-	// stepTime is how long it takes to look at a pod in such a search, and cheapSearch how many may be looked at for nothing.
+	// stepTime is the time to visit a pod in such a search, and cheapSearch how many pods may be visited without a charge.
 	stepTime    = 250 * time.Nanosecond
 	cheapSearch = 1_000
 )
 
-// thrift is when gangs may search for who leaves after they have in vain, by namespace. Each change of a node is a reason to search again, and
-// all others wait meanwhile: a thousand pods of one user that are guaranteed GPUs which nobody gives back would take the time of all.
+// thrift limits, by namespace, when gangs may search for victims after failed searches. Each change of a node is a reason to search
+// again, and all other pods wait in the meantime: a thousand pods of one user that are guaranteed GPUs which are never returned would take up
+// all the time.
 type thrift struct {
 	mu sync.Mutex
 	of map[string]*allowance
 }
 
-// allowance is that of a namespace.
+// allowance is the limit of a namespace.
 type allowance struct {
-	// first is when one may search that has not before, and step how long after that the next one may.
+	// first is when a gang may search that has not searched before, and step the interval to the next one.
 	first time.Time
 	step  time.Duration
-	// turns are when those may that wait to, or have searched in vain; fresh is how many of them have not searched.
+	// turns are the search times of gangs that wait for one, or have searched in vain. fresh is how many of them have not searched.
 	turns map[gang]searchTurn
 	fresh int
 }
@@ -36,7 +37,7 @@ type searchTurn struct {
 	fresh bool
 }
 
-// mayAt is when a gang may search: not after now if it may now.
+// mayAt returns when a gang may search; not after now if it may do so now.
 func (t *thrift) mayAt(g gang, now time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +57,7 @@ func (t *thrift) mayAt(g gang, now time.Time) time.Time {
 	return at
 }
 
-// inVain notes that a gang has looked at so many pods for nothing.
+// inVain records that a gang has visited so many pods without success.
 func (t *thrift) inVain(g gang, looked int, now time.Time) {
 	if looked < cheapSearch {
 		return
@@ -88,7 +89,7 @@ func (a *allowance) remove(g gang) {
 	delete(a.turns, g)
 }
 
-// forget drops what is kept of a gang that has found somebody, or is gone. That its namespace has just searched in vain is kept.
+// forget drops a gang that has found victims, or is gone. The last failed search of its namespace still counts.
 func (t *thrift) forget(g gang, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/notice"
 )
 
-// sendOff evicts those that are to leave for a gang, and returns who is gone; or tells them first.
+// sendOff evicts the victims of a gang, and returns which are gone; or notifies them first.
 func (p *Plugin) sendOff(ctx context.Context, g gang, move *clearance, members []*corev1.Pod, preemptor *corev1.Pod, isRefusal func(error) bool) (sets.Set[types.UID], error) {
 	if move.told != nil {
 		return sets.New[types.UID](), p.tellAll(ctx, move, members)
@@ -26,7 +26,7 @@ func (p *Plugin) sendOff(ctx context.Context, g gang, move *clearance, members [
 	return p.evictAll(ctx, move.victims, preempted(g, preemptor), isRefusal, func() bool { return p.awaits(members, move) })
 }
 
-// tellAll tells those that are to leave for a gang, as long as all its members are there.
+// tellAll notifies the victims of a gang, as long as all its members are alive.
 func (p *Plugin) tellAll(ctx context.Context, move *clearance, members []*corev1.Pod) error {
 	return p.each(ctx, move.victims, func(ctx context.Context, victim *corev1.Pod) error {
 		if !p.awaits(members, move) {
@@ -36,13 +36,13 @@ func (p *Plugin) tellAll(ctx context.Context, move *clearance, members []*corev1
 	})
 }
 
-// withdraw has those stay that were told to leave for somebody.
+// withdraw withdraws the notices for a preemptor.
 func (p *Plugin) withdraw(key notice.Key) { p.publish(p.notices.drop(key)) }
 
-// persist is how often it is tried to tell pods that they may stay: for half a minute.
+// persist is the retry schedule for withdrawing notices: half a minute.
 var persist = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 9}
 
-// publish writes on pods that they may stay, beside the scheduling of others.
+// publish writes on pods that they may stay, concurrently with scheduling.
 func (p *Plugin) publish(pods map[types.UID]noticed) {
 	if len(pods) == 0 {
 		return
@@ -63,7 +63,7 @@ func (p *Plugin) publish(pods map[types.UID]noticed) {
 	}()
 }
 
-// writeNotice writes on a pod what it was told, or that it may stay: what is so when it has been written.
+// writeNotice writes on a pod its notice, or that it may stay, and repeats that until the state has not changed during the write.
 func (p *Plugin) writeNotice(ctx context.Context, name types.NamespacedName, uid types.UID) error {
 	for {
 		told, leaves := p.notices.onPod(uid)
@@ -85,7 +85,7 @@ func (p *Plugin) writeNotice(ctx context.Context, name types.NamespacedName, uid
 	}
 }
 
-// annotate sets an annotation of a pod, nil takes it away: by its status, which is all of a pod that the scheduler may patch.
+// annotate sets an annotation of a pod, nil removes it. It patches the status subresource, the only part of a pod that the scheduler may patch.
 func (p *Plugin) annotate(ctx context.Context, pod *corev1.Pod, name string, value any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]any{name: value}}})
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Plugin) annotate(ctx context.Context, pod *corev1.Pod, name string, val
 	return nil
 }
 
-// look has a preemptor tried when nobody has time any more that was told to leave for it, and looks again when that may be so.
+// look activates a preemptor once the time of its notified victims is over, and sets a timer for that otherwise.
 func (p *Plugin) look(key notice.Key) {
 	by, ok := p.notices.by(key)
 	if !ok {
@@ -108,17 +108,17 @@ func (p *Plugin) look(key notice.Key) {
 	switch now := p.now(); {
 	case due == nil:
 		p.notices.drop(key)
-	case until.IsZero() && !p.isAwaited(by, false): // it went before it was known that others leave for it
+	case until.IsZero() && !p.isAwaited(by, false): // the preemptor was gone before its notices were recorded
 		p.withdraw(key)
 	case until.IsZero():
 		p.rouse(by)
-		p.notices.arm(key, exhausted, func() { p.look(key) }) // what was to be done may have failed
+		p.notices.arm(key, exhausted, func() { p.look(key) }) // the eviction may have failed
 	default:
 		p.notices.arm(key, until.Sub(now), func() { p.look(key) })
 	}
 }
 
-// rouse has a preemptor tried.
+// rouse activates a preemptor.
 func (p *Plugin) rouse(by notice.Preemptor) {
 	if by.Group == "" {
 		if pod := p.living(types.NamespacedName{Namespace: by.Namespace, Name: by.Pod}, by.UID); pod != nil {
@@ -132,7 +132,7 @@ func (p *Plugin) rouse(by notice.Preemptor) {
 	}
 }
 
-// heedPods follows those that were told to leave, and those for whom.
+// heedPods watches notified pods, and their preemptors.
 func (p *Plugin) heedPods(pods cache.SharedIndexInformer) error {
 	if !p.notices.firstToFollow() {
 		return nil
@@ -160,7 +160,7 @@ func (p *Plugin) heedPods(pods cache.SharedIndexInformer) error {
 	return nil
 }
 
-// podMoves heeds a change of a pod; after is nil for one that is gone.
+// podMoves handles an update of a pod; after is nil if it is gone.
 func (p *Plugin) podMoves(before, after *corev1.Pod) {
 	p.resume(before, after)
 	if p.notices.isEmpty() {
@@ -183,7 +183,7 @@ func (p *Plugin) podMoves(before, after *corev1.Pod) {
 	}
 }
 
-// victimMoves heeds a change of a pod that was told to leave; after is nil for one that has ended.
+// victimMoves handles an update of a notified pod; after is nil if it has ended.
 func (p *Plugin) victimMoves(told notice.Notice, before, after *corev1.Pod) {
 	switch key := told.For.Key(); {
 	case after == nil:
@@ -194,8 +194,8 @@ func (p *Plugin) victimMoves(told notice.Notice, before, after *corev1.Pod) {
 	}
 }
 
-// isOver reports whether nobody waits any more for the place of a pod that had none: it has ended though it was to come there, it
-// found one, or it does not go there.
+// isOver reports whether a pod that had no place no longer waits for one: it has ended although it was wanted, it was bound, or its
+// nomination was removed.
 func isOver(before, after *corev1.Pod, wanted bool) bool {
 	switch {
 	case after == nil:
@@ -206,7 +206,7 @@ func isOver(before, after *corev1.Pod, wanted bool) bool {
 	return before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName == ""
 }
 
-// keysOf are those by which a pod may be somebody that others leave for.
+// keysOf returns the keys under which a pod may be a preemptor.
 func (p *Plugin) keysOf(pod *corev1.Pod) []notice.Key {
 	keys := []notice.Key{podAsPreemptor(pod).Key()}
 	if name, ok := p.groups.groupOf(pod); ok {

@@ -10,13 +10,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 )
 
-// nodeToll is about what it costs to make room on a node: the highest priority of those that leave, and what they lose.
+// nodeToll is the approximate cost of making room on a node: the highest priority of the victims, and their loss.
 type nodeToll struct {
 	priority int64
 	loss     int64
-	// seats is how many of the largest members there is room for then.
+	// seats is how many of the largest members fit then.
 	seats int
-	// barren says that nobody can make room there.
+	// barren says that no eviction can make room there.
 	barren bool
 }
 
@@ -24,13 +24,14 @@ func (t nodeToll) compare(other nodeToll) int {
 	return cmp.Or(cmp.Compare(t.priority, other.priority), cmp.Compare(t.each(), other.each()))
 }
 
-// each is what is lost for each member that there is room for then.
+// each returns the loss for each member that fits then.
 func (t nodeToll) each() int64 { return t.loss / int64(max(1, t.seats)) }
 
-// nobodyLeaves is the priority where there is room, and notEnough that of what is not enough whoever leaves, as far as sums tell.
+// nobodyLeaves is the priority of a node that has room already. priorityNoRoom is that of a node whose room is insufficient whichever pods
+// leave, as far as sums show.
 const nobodyLeaves, notEnough = math.MinInt64, math.MaxInt64
 
-// largest is the role whose members ask for the most GPUs.
+// largest returns the role whose members request the most GPUs.
 func (q *plea) largest() (role int) {
 	for i := range q.seats {
 		if q.seats[i].demand.Whole > q.seats[role].demand.Whole {
@@ -40,7 +41,7 @@ func (q *plea) largest() (role int) {
 	return role
 }
 
-// tollOf has those leave that cost the least, until there are as many GPUs as the members of a role ask for that the node takes when it is empty.
+// tollOf removes the cheapest pods, until there are as many GPUs as needed for the members of a role that the empty node takes.
 func (q *plea) tollOf(node, role int) nodeToll {
 	size := q.seats[role].demand.Whole
 	toll := nodeToll{priority: nobodyLeaves, seats: min(q.kinds[role].count, q.then[role][node])}
@@ -55,7 +56,7 @@ func (q *plea) tollOf(node, role int) nodeToll {
 	leaving, freed := q.leaving(node)
 	missing -= freed
 	for i, o := range leaving {
-		if missing <= 0 && (size > 0 || i > 0) { // of those without GPUs it is one that leaves
+		if missing <= 0 && (size > 0 || i > 0) { // without GPUs one victim is assumed
 			break
 		}
 		missing -= o.gpus
@@ -70,14 +71,14 @@ func (q *plea) tollOf(node, role int) nodeToll {
 	return toll
 }
 
-// tolls are those of the nodes of a list, as of when each changed last: what there is to lose grows alike on all that a search goes through.
+// tolls are the costs of the nodes of a list, as of each node's last change: what is lost grows at the same rate on all nodes of a search.
 type tolls struct {
 	nodes []fwk.NodeInfo
 	at    []int64
 	of    []nodeToll
 }
 
-// among begins anew where it is another list.
+// among resets the costs if the list is another one.
 func (t *tolls) among(nodes []fwk.NodeInfo) {
 	if cycle.SameNodes(t.nodes, nodes) && len(t.at) == len(nodes) {
 		return
@@ -88,7 +89,7 @@ func (t *tolls) among(nodes []fwk.NodeInfo) {
 	}
 }
 
-// on is the toll of a node of a plea's site.
+// on returns the cost of a node of an attempt.
 func (t *tolls) on(q *plea, node, role int) nodeToll {
 	number := q.numbers[node]
 	if generation := q.infos[node].GetGeneration(); t.at[number] != generation {
@@ -97,12 +98,12 @@ func (t *tolls) on(q *plea, node, role int) nodeToll {
 	return t.of[number]
 }
 
-// candidate is a pod that may leave, for all that its priority and quotas say.
+// candidate is a pod that may be evicted by its priority and quotas.
 type candidate struct {
 	rank, loss, gpus int64
 }
 
-// add puts one that may leave behind those that cost no more.
+// add inserts a candidate behind those that cost no more.
 func (w *weights) add(one candidate) {
 	at := len(w.some)
 	w.some = append(w.some, one)
@@ -112,7 +113,7 @@ func (w *weights) add(one candidate) {
 	w.some[at] = one
 }
 
-// leaving are those on a node that may leave, the cheapest first, and the GPUs of those that leave already. The list counts until the next call.
+// leaving returns the evictable pods on a node, the cheapest first, and the GPUs of terminating pods. The list is valid until the next call.
 func (q *plea) leaving(node int) (some []candidate, freed int64) {
 	w, guarantees := &q.tables.weights, q.quotas.Any()
 	w.some = w.some[:0]

@@ -9,10 +9,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/topology"
 )
 
-// maxTrees is how many trees are remembered: one for each level and pool that gangs name.
+// maxTrees is how many trees are cached: one for each level and pool that gangs use.
 const maxTrees = 16
 
-// grown is the tree of some nodes for one layout, which holds as long as their labels do.
+// grown is the tree of some nodes for one layout, which is valid as long as their labels are.
 type grown struct {
 	layout string
 	nodes  []*corev1.Node
@@ -20,8 +20,8 @@ type grown struct {
 	level  int
 }
 
-// treeOf returns where nodes lie as far as it counts for a layout, and the number of the layout's level. It grows a tree where
-// a node has come or gone, or lies elsewhere than before.
+// treeOf returns the topology of nodes for a layout, and the index of the layout's level. It builds a new tree if a node was added, removed, or
+// moved.
 func (t *tables) treeOf(l layout, infos []fwk.NodeInfo) (*topology.Tree, int) {
 	levels, level := topology.LevelsTo(l.level)
 	if l.isAny() {
@@ -45,7 +45,7 @@ func (t *tables) treeOf(l layout, infos []fwk.NodeInfo) (*topology.Tree, int) {
 	return found.tree, found.level
 }
 
-// holds reports whether a tree is that of some nodes.
+// holds reports whether a tree matches some nodes.
 func (g *grown) holds(levels []topology.Level, infos []fwk.NodeInfo) bool {
 	if len(g.nodes) != len(infos) {
 		return false
@@ -58,7 +58,7 @@ func (g *grown) holds(levels []topology.Level, infos []fwk.NodeInfo) bool {
 		if g.nodes[i].Name != node.Name || slices.ContainsFunc(levels, func(l topology.Level) bool { return g.nodes[i].Labels[l.Key] != node.Labels[l.Key] }) {
 			return false
 		}
-		g.nodes[i] = node // the next look costs less
+		g.nodes[i] = node // makes the next check cheaper
 	}
 	return true
 }

@@ -9,30 +9,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// turns are how pods stand that were put in the queue, as it was then, where more decides than the pod itself. The instances of all
-// profiles share it: the queue asks one of them about the pods of all.
+// turns are the queue positions of pods as of their arrival, where the position does not depend on the pod alone. All profiles share it: the
+// queue uses one instance for the pods of all.
 type turns struct {
 	mu  sync.RWMutex
 	all map[types.UID]*standing
-	// gone are the pods that come to the queue no more, in the order in which that was told.
+	// gone are the pods that will not return to the queue, in the order in which that was reported.
 	gone []departed
-	// came are when pods that wait were first put in the queue, or their last attempt failed: what the queue itself notes of that is its own
-	// to read.
+	// came are when waiting pods first entered the queue, or last failed. The queue's own record of that is not accessible.
 	came map[types.UID]time.Time
-	// news are the last that were put in the queue, by namespace.
+	// news are the latest arrivals, by namespace.
 	news map[string][]*corev1.Pod
-	// called is the pod that is to be tried next, by its address.
+	// called is the pod to be tried next, by its address.
 	called atomic.Pointer[corev1.Pod]
 }
 
-// turn is what of a pod's position in the queue depends on its gang, and on whom it comes in the place of.
+// turn is the part of a pod's queue position that depends on its gang, and on the pod that it replaces.
 type turn struct {
 	begun, resumes bool
 	// at is the gang's time, zero for that of the pod.
 	at time.Time
 }
 
-// standing is the turn of a pod. gone says that it comes to the queue no more.
+// standing is the position of a pod. gone says that it will not return to the queue.
 type standing struct {
 	turn
 	gone bool
@@ -43,11 +42,11 @@ type departed struct {
 	at  time.Time
 }
 
-// lingers is how long the turn of a pod is kept that comes to the queue no more. The queue hears of that in its own time, and what it
-// compares must not change of a pod that is in it.
+// lingers is how long the position of a pod is kept after it last left the queue. The queue learns that later, and the sort key of a
+// queued pod must not change.
 const lingers = time.Minute
 
-// enqueue notes the turn of a pod that is put in the queue, nil for one that stands there by itself.
+// enqueue records the position of a pod that enters the queue, nil for a pod whose position depends on nothing else.
 func (t *turns) enqueue(pod types.UID, as *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,10 +60,10 @@ func (t *turns) enqueue(pod types.UID, as *turn) {
 	t.all[pod] = &standing{turn: *as}
 }
 
-// mostNews is how many pods of a namespace are told of that were put in the queue.
+// mostNews is how many arrivals of a namespace are reported.
 const mostNews = 16
 
-// comes notes that a pod is put in the queue.
+// comes records that a pod enters the queue.
 func (t *turns) comes(pod *corev1.Pod, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +78,7 @@ func (t *turns) comes(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// fails notes that an attempt of a pod has failed, after which it stands behind those that have come meanwhile.
+// fails records a failed attempt of a pod, which moves it behind the pods that arrived in the meantime.
 func (t *turns) fails(pod types.UID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +87,7 @@ func (t *turns) fails(pod types.UID, now time.Time) {
 	}
 }
 
-// takeNews returns some of the pods that were put in the queue since it was called last.
+// takeNews returns some of the pods that entered the queue since the last call.
 func (t *turns) takeNews() (news []*corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +98,7 @@ func (t *turns) takeNews() (news []*corev1.Pod) {
 	return news
 }
 
-// since is when a pod was first put in the queue or failed last, nil for one that was not.
+// since returns when a pod first entered the queue or last failed, nil if it did not.
 func (t *turns) since(pod types.UID) *time.Time {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -109,7 +108,7 @@ func (t *turns) since(pod types.UID) *time.Time {
 	return nil
 }
 
-// of returns the turn of a pod as it was put in the queue.
+// of returns the position of a pod as it entered the queue.
 func (t *turns) of(pod types.UID) (turn, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -119,7 +118,7 @@ func (t *turns) of(pod types.UID) (turn, bool) {
 	return turn{}, false
 }
 
-// leave has the turn of a pod forgotten that comes to the queue no more, after a while.
+// leave drops the position of a pod that will not return to the queue, after a while.
 func (t *turns) leave(pod types.UID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

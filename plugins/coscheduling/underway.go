@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// putsOff notes that a write for a gang has failed, and returns when it is tried once more.
+// putsOff records a failed write for a gang, and returns the delay of the retry.
 func (p *places) putsOff(g gang, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -20,14 +20,14 @@ func (p *places) putsOff(g gang, now time.Time) time.Duration {
 	return r.putOff
 }
 
-// begins notes that it is written for a gang who leaves. An API server that takes its time does not have others leave meanwhile.
+// begins records that evictions for a gang are being written. While a slow API server takes its time, no further pods are evicted.
 func (p *places) begins(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.record(g).underWay = true
 }
 
-// carriedOut notes that all was written for a gang. Where others have left it is some time until that is seen.
+// carriedOut records that all writes for a gang are done. It takes some time until its victims are seen to leave.
 func (p *places) carriedOut(g gang, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,7 +38,7 @@ func (p *places) carriedOut(g gang, now time.Time) {
 	}
 }
 
-// standsBack notes that nobody leaves for a gang as was decided, since it would not start.
+// standsBack records that the preemption of a gang was cancelled, because the gang would not start.
 func (p *places) standsBack(g gang) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +47,7 @@ func (p *places) standsBack(g gang) {
 	}
 }
 
-// wasPutOff is how long a gang waited since a write failed last, zero since one did not.
+// wasPutOff returns the current write backoff of a gang, zero after a successful write.
 func (p *places) wasPutOff(g gang) time.Duration {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -57,8 +57,8 @@ func (p *places) wasPutOff(g gang) time.Duration {
 	return 0
 }
 
-// hasPlace reports whether a member that is to come to a place that others leave has got one meanwhile, so that its gang needs none. It is not
-// asked any more once some have left: half of those who leave together would stay.
+// hasPlace reports whether a member with a planned place has found one in the meantime, so that its gang needs none. It is not checked
+// after the first eviction: the rest of a unit that is evicted together would stay.
 func (p *Plugin) hasPlace(members []*corev1.Pod, move *clearance) bool {
 	return slices.ContainsFunc(members, func(pod *corev1.Pod) bool {
 		there := p.living(nameOf(pod), pod.UID)

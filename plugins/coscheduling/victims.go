@@ -19,72 +19,72 @@ import (
 	"g8s.host/gpu-scheduler/pkg/minruntime"
 )
 
-// crowd is who is on the nodes of a site, and may be evicted for a gang.
+// crowd is the evictable pods on some nodes.
 type crowd struct {
 	units []victims
-	// on are the pods of each node that may leave, by node.
+	// on are the evictable pods of each node.
 	on [][]occupant
-	// guarded is when the first may leave of those that have not run for their min-runtime, the zero time where there are none.
+	// guarded is when the first pod protected by its min-runtime may be evicted, the zero time if there is none.
 	guarded time.Time
-	// budgets are how many evictions each disruption budget allows that counts some of the units.
+	// budgets are the evictions that each relevant disruption budget allows.
 	budgets []int
-	// budgeted says that a PodDisruptionBudget keeps some who borrow.
+	// budgeted says that a PodDisruptionBudget protects some borrowers.
 	budgeted bool
 }
 
-// victims are pods that are evicted together: all of a gang, or one pod.
+// victims are pods that are evicted together: a whole gang, or one pod.
 type victims struct {
 	pods     []*corev1.Pod
 	nodes    []int
 	priority int64
 	loss     int64
-	// spends are the disruption budgets that evicting them uses up in part.
+	// spends are the disruption budgets that evicting them uses.
 	spends []gangplan.Spend
-	// borrows says that they have the GPUs of those who ask.
+	// borrows says that they have borrowed GPUs from the preemptor.
 	borrows bool
 }
 
-// occupant is a pod on a node, and its unit; it is leaving already where that is -1.
+// occupant is a pod on a node, and its unit; -1 if it is terminating already.
 type occupant struct {
 	fwk.PodInfo
 	unit int
 }
 
-// census gathers who may be evicted.
+// census collects evictable pods.
 type census struct {
 	*Plugin
 	*site
 	own gang
-	// request is what quotas say to the gang, nil for nothing, and service that it is one of the cluster.
+	// request is the quota request of the gang, nil without quotas. service says that the gang is a service of the cluster.
 	request *follow.Request
 	service bool
-	// below is the priority that victims have to be below of.
+	// below is the priority that victims must be below.
 	below int32
 	now   time.Time
 	crowd crowd
 	known map[gang]int
 	// strong are gangs with a member that may not be evicted.
 	strong map[gang]bool
-	// only are the pods that may leave, or any other of their gang; nil for all.
+	// only are the allowed victims, including other members of their gangs; nil for all.
 	only sets.Set[types.UID]
-	// stays are pods that could not be evicted a while ago.
+	// stays are pods whose eviction was refused recently.
 	stays map[types.UID]bool
-	// members are the live pods of gangs, and minRuntimes what the pools of nodes say.
+	// members are the live pods of gangs, and minRuntimes the settings of the nodes' pools.
 	members     map[gang][]*corev1.Pod
 	minRuntimes map[string]names.MinRuntimes
-	// pods are those that leave alone, and nodeOf the nodes that they are on.
+	// pods are the victims without a gang, and nodeOf their nodes.
 	pods   []*corev1.Pod
 	nodeOf []int
 }
 
-// censusOf begins to gather those of lower priority on the nodes of a site.
+// censusOf prepares to collect pods of lower priority on some nodes.
 func (p *Plugin) censusOf(s *site, own gang, below int32, only sets.Set[types.UID]) *census {
 	now := p.now()
 	return &census{Plugin: p, site: s, own: own, request: s.request, service: !minruntime.Binds(below), below: below, now: now, only: only, known: map[gang]int{}, strong: map[gang]bool{},
 		stays: p.departures.staysOf(now), members: map[gang][]*corev1.Pod{}, minRuntimes: map[string]names.MinRuntimes{}}
 }
 
-// gather lists those who may be evicted, as far as disruption budgets allow.
+// gather lists the evictable pods, as far as disruption budgets allow.
 func (c *census) gather() crowd {
 	all := 0
 	for _, info := range c.infos {
@@ -110,7 +110,7 @@ func (c *census) gather() crowd {
 	return c.crowd
 }
 
-// complete adds to a gang its members elsewhere, and what all of it loses.
+// complete adds to a gang its members on other nodes, and the loss of the whole gang.
 func (c *census) complete(unit *victims) {
 	unit.pods = c.whole(unit.pods)
 	priority := corev1helpers.PodPriority(unit.pods[0])
@@ -122,9 +122,9 @@ func (c *census) complete(unit *victims) {
 	unit.priority = lowestIf(unit.borrows, priority)
 }
 
-// overdue is how long after its grace period a pod that is there still is not expected to leave any more. lingering is how long one may take
-// that its user deletes: who gives it hours would have others wait for those, while there are some who could leave at once. One
-// that the scheduler had leave has all the time that it was made with, or others would leave for the same.
+// overdue is how long after its grace period a remaining pod is no longer expected to leave. maxLingering is how long a pod deleted by its
+// user may take: a user with a grace period of hours must not make others wait while other victims could leave at once. A pod that the scheduler
+// evicted has all of its configured grace period, or more pods would be evicted for the same purpose.
 const overdue, lingering = time.Minute, 5 * time.Minute
 
 // isLeaving reports whether a pod is expected to leave its node soon.
@@ -133,11 +133,11 @@ func isLeaving(pod *corev1.Pod, now time.Time) bool {
 		return false
 	}
 	left := int64(pod.DeletionTimestamp.Sub(now) / time.Second)
-	taken := ptr.Deref(pod.DeletionGracePeriodSeconds, 0) - left // in seconds: hours of some users are more than a duration holds
+	taken := ptr.Deref(pod.DeletionGracePeriodSeconds, 0) - left // in seconds: some users' values overflow a duration
 	return taken < int64(lingering/time.Second) || wasPreempted(pod)
 }
 
-// count notes a pod on a node, and the rest of its gang with it. known is what was weighed of it, nil for nothing.
+// count adds a pod on a node, with the rest of its gang. known is its cached loss, nil for none.
 func (c *census) count(node int, on fwk.PodInfo, known *weighed) {
 	pod := on.GetPod()
 	if pod.DeletionTimestamp != nil {
@@ -180,7 +180,7 @@ func (c *census) count(node int, on fwk.PodInfo, known *weighed) {
 	c.crowd.on[node] = append(c.crowd.on[node], occupant{on, unit})
 }
 
-// lossOf is what a pod loses, as it was weighed if it was.
+// lossOf returns the loss of a pod, from the cache if possible.
 func (c *census) lossOf(pod *corev1.Pod, known *weighed) int64 {
 	if known == nil {
 		return lossOf(pod, c.now)
@@ -188,7 +188,7 @@ func (c *census) lossOf(pod *corev1.Pod, known *weighed) int64 {
 	return lossSince(known.milli, known.since, c.now)
 }
 
-// gangOn returns the gang of a pod, and no group for one that runs without others.
+// gangOn returns the gang of a pod, and no group for a pod that runs without others.
 func (p *Plugin) gangOn(pod *corev1.Pod) (gang, *podGroup) {
 	name, ok := p.groups.groupOf(pod)
 	if !ok {
@@ -201,7 +201,7 @@ func (p *Plugin) gangOn(pod *corev1.Pod) (gang, *podGroup) {
 	return gangOf(pod, group), group
 }
 
-// isStrong reports whether a member of a gang may not be evicted, so that none is: also one on a node that is no matter here.
+// isStrong reports whether a member of a gang, on any node, may not be evicted, so that none may be.
 func (c *census) isStrong(of gang, group *podGroup) bool {
 	strong, known := c.strong[of]
 	if !known {
@@ -213,7 +213,7 @@ func (c *census) isStrong(of gang, group *podGroup) bool {
 	return strong
 }
 
-// gangmates are the live members of a gang, which are gone through once.
+// gangmates returns the live members of a gang, computed once.
 func (c *census) gangmates(of gang, group *podGroup) []*corev1.Pod {
 	known, ok := c.members[of]
 	if !ok {
@@ -223,39 +223,39 @@ func (c *census) gangmates(of gang, group *podGroup) []*corev1.Pod {
 	return known
 }
 
-// lossOf is the work that is lost with a pod: thousandths of GPUs times seconds since it saved its work, or since its start.
-// One without GPUs loses as much as a thousandth of one.
+// lossOf returns the work that is lost with a pod: thousandths of GPUs times seconds since its last checkpoint, or since its start. A pod
+// without GPUs loses as much as a thousandth of one.
 func lossOf(pod *corev1.Pod, now time.Time) int64 {
 	milli, since := lossRate(pod)
 	return lossSince(milli, since, now)
 }
 
-// lossRate is what a pod loses a second, and since when; the zero time for one that has not started.
+// lossRate returns what a pod loses each second, and since when; the zero time for a pod that has not started.
 func lossRate(pod *corev1.Pod) (milli int64, since time.Time) {
 	if pod.Status.StartTime == nil {
 		return 0, time.Time{}
 	}
 	since = pod.Status.StartTime.Time
-	if at := pod.Annotations[names.AnnotationCheckpointedAt]; at != "" { // to find that "" is no time takes as long as all else here
+	if at := pod.Annotations[names.AnnotationCheckpointedAt]; at != "" { // parsing "" as a time takes as long as all else here
 		if saved, err := time.Parse(time.RFC3339, at); err == nil && saved.After(since) {
 			since = saved
 		}
 	}
 	milli = 1
-	if request, err := gpu.RequestOf(pod); err == nil { // all else of a demand says which cards
+	if request, err := gpu.RequestOf(pod); err == nil { // the rest of a demand only selects GPUs
 		milli = max(milli, (&gpu.Demand{Request: request}).Milli(0))
 	}
 	return min(milli, mostRate), since
 }
 
-// mostRate and mostTime bound what one pod loses, so that those of a cluster can be added up, whatever a clock or a user says.
+// mostRate and maxLossTime bound the loss of one pod, so that the losses of a cluster can be added up, whatever a clock or a user says.
 const mostRate, mostTime = 1 << 20, 1 << 30
 
 func lossSince(milli int64, since, now time.Time) int64 {
 	return milli * min(max(0, int64(now.Sub(since)/time.Second)), mostTime)
 }
 
-// gone returns the pods that are not on a node any more when some units have left.
+// gone returns the pods that have left a node after some units were evicted.
 func (c *crowd) gone(node int, gone func(unit int) bool) (pods []fwk.PodInfo) {
 	return c.appendGone(nil, node, gone)
 }
@@ -269,7 +269,7 @@ func (c *crowd) appendGone(pods []fwk.PodInfo, node int, gone func(unit int) boo
 	return pods
 }
 
-// marked says of each unit whether it is one of some.
+// marked returns a mask of some units.
 func (c *crowd) marked(units []int) []bool {
 	some := make([]bool, len(c.units))
 	for _, unit := range units {
@@ -292,7 +292,7 @@ func (c *crowd) unit(number int) gangplan.Unit {
 	return gangplan.Unit{Priority: of.priority, Loss: of.loss, Nodes: of.nodes, Spends: of.spends}
 }
 
-// whole adds to the pods of a unit those of its gang that are on other nodes, or have none yet: who evicts one evicts all.
+// whole adds the members of a unit's gang that are on other nodes, or not yet on one: evicting one member evicts all.
 func (c *census) whole(pods []*corev1.Pod) []*corev1.Pod {
 	name, ok := c.groups.groupOf(pods[0])
 	if !ok {

@@ -12,35 +12,35 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 )
 
-// weights remember what the pods of each node lose when they leave, so that what it costs about to make room on a node of a large pool is known
-// without a look at each pod of all nodes. Those of a node are counted anew when it has changed, by whichever attempt comes first.
+// weights cache what the pods of each node would lose, so that the approximate cost of making room on a node of a large pool is known without a
+// look at every pod. A changed node is counted again by the next attempt.
 type weights struct {
 	nodes []fwk.NodeInfo
-	// at are the generations of the nodes whose pods were weighed, and on these.
+	// at are the node generations that were weighed, and on their pods.
 	at []int64
 	on [][]weighed
-	// unused are the GPUs of each node that no pod on it asks for, below 0 where they ask for more than there are.
+	// unused are the unrequested GPUs of each node, below 0 if pods request more than there are.
 	unused []int64
 	// of are the numbers of the nodes.
 	of map[string]int
-	// some is who may leave the node that was looked at last.
+	// some are the evictable pods of the node that was looked at last.
 	some []candidate
 }
 
-// weighed is a pod, as far as it counts for what it costs to have it leave.
+// weighed is a pod, as far as it matters for the cost of its eviction.
 type weighed struct {
 	pod *corev1.Pod
-	// ends says that it is being deleted.
+	// ends says that it is terminating.
 	ends bool
-	// milli is what it loses a second, since when.
+	// milli is its loss each second, since a time.
 	milli    int64
 	since    time.Time
 	gpus     int64
 	priority int32
 }
 
-// weigh brings the weights in step with the nodes, as long as steps last. It reports false where some are left, which the next
-// attempt goes on with.
+// weigh updates the cache to the nodes, as long as steps last. It returns false if some nodes are left, with which the next attempt
+// continues.
 func (w *weights) weigh(nodes []fwk.NodeInfo, left *int) bool {
 	if !cycle.SameNodes(w.nodes, nodes) {
 		w.follow(nodes)
@@ -63,7 +63,7 @@ func (w *weights) weigh(nodes []fwk.NodeInfo, left *int) bool {
 	return true
 }
 
-// follow takes another list of nodes, of which it knows those that were in the last one.
+// follow switches to another list of nodes, and keeps the entries of nodes that were in the last one.
 func (w *weights) follow(nodes []fwk.NodeInfo) {
 	next := weights{nodes: nodes, at: make([]int64, len(nodes)), on: make([][]weighed, len(nodes)), unused: make([]int64, len(nodes)), of: make(map[string]int, len(nodes))}
 	for node, info := range nodes {
@@ -76,7 +76,7 @@ func (w *weights) follow(nodes []fwk.NodeInfo) {
 	*w = next
 }
 
-// weighedOn are the pods on a node of a list, nil where they have not been weighed since it changed.
+// weighedOn returns the pods of a node, nil if the node has changed since they were weighed.
 func (w *weights) weighedOn(nodes []fwk.NodeInfo, node int) []weighed {
 	if !cycle.SameNodes(w.nodes, nodes) || w.at[node] != nodes[node].GetGeneration() {
 		return nil

@@ -22,12 +22,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/optional"
 )
 
-// workload is an object whose pods are recognized, and all that is kept of one: how many of its pods start together.
+// workload is an object whose pods are recognized. Only the number of pods that start together is kept.
 type workload struct {
 	metav1.ObjectMeta
 	kind  string
 	sizes pkggang.Sizes
-	// groups are the groups of it that were asked for, by their parts: an object has as many as it has replicas.
+	// groups are the groups that were looked up, by part: an object has as many as it has replicas.
 	mu     sync.Mutex
 	groups map[string]*podGroup
 }
@@ -35,10 +35,10 @@ type workload struct {
 // GetObjectKind implements runtime.Object.
 func (*workload) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// DeepCopyObject implements runtime.Object. The informer that has a workload changes none.
+// DeepCopyObject implements runtime.Object. Workloads in the informer are never changed.
 func (w *workload) DeepCopyObject() runtime.Object { return w }
 
-// group returns the group of a part, or of all pods for "", nil where these start one by one.
+// group returns the group of a part, or of all pods for "", nil if these start one by one.
 func (w *workload) group(part string) *podGroup {
 	size := w.sizes.Of(part)
 	if size == 0 {
@@ -65,7 +65,7 @@ func (w *workload) group(part string) *podGroup {
 	return made
 }
 
-// asked returns the groups that were asked for.
+// asked returns the groups that were looked up.
 func (w *workload) asked() []*podGroup {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,19 +91,19 @@ func (w workloads) get(name types.NamespacedName) *workload {
 	return nil
 }
 
-// keyOfWorkloads is the type by which informers.SharedInformerFactory knows the informer of one kind from all others: it goes by the types of
-// objects. K is a type of its own for each kind.
+// keyOfWorkloads is the type that distinguishes the informer of one kind in informers.SharedInformerFactory, which identifies informers by
+// object type. K is a different type for each kind.
 type keyOfWorkloads[K any] struct{ unstructured.Unstructured }
 
-// keysOfWorkloads are those of [gang.Kinds], in their order.
+// keysOfWorkloads are the types for [gang.Kinds], in the same order.
 var keysOfWorkloads = []runtime.Object{
 	&keyOfWorkloads[[0]int]{}, &keyOfWorkloads[[1]int]{}, &keyOfWorkloads[[2]int]{}, &keyOfWorkloads[[3]int]{}, &keyOfWorkloads[[4]int]{},
 	&keyOfWorkloads[[5]int]{}, &keyOfWorkloads[[6]int]{}, &keyOfWorkloads[[7]int]{}, &keyOfWorkloads[[8]int]{}, &keyOfWorkloads[[9]int]{},
 	&keyOfWorkloads[[10]int]{}, &keyOfWorkloads[[11]int]{}, &keyOfWorkloads[[12]int]{},
 }
 
-// workloadsOf returns the objects whose pods are recognized, by their kinds, as a scheduler's informers follow them. They are read without their
-// types: the operators that make them may not be there, and of each object some numbers are kept.
+// workloadsOf adds the objects whose pods are recognized to the scheduler's informers, by kind. They are read untyped: their operators may not
+// be installed, and only some numbers of each object are kept.
 func workloadsOf(factory informers.SharedInformerFactory, client func() (dynamic.Interface, error)) (map[string][]workloads, error) {
 	out := map[string][]workloads{}
 	for i, kind := range pkggang.Kinds() {
@@ -121,15 +121,15 @@ func workloadsOf(factory informers.SharedInformerFactory, client func() (dynamic
 	return out, nil
 }
 
-// keepSizes keeps of an object how many of its pods start together.
+// keepSizes reduces an object to the number of pods that start together.
 func keepSizes(kind pkggang.Kind) func(*unstructured.Unstructured) runtime.Object {
 	return func(object *unstructured.Unstructured) runtime.Object {
 		return &workload{ObjectMeta: metaOf(object), kind: kind.Name, sizes: kind.Read(object)}
 	}
 }
 
-// groupOf returns the group of a pod that is recognized, and false for one that starts on its own. One whose object is not known yet is
-// taken for a member: pods and objects are told of by two watches.
+// groupOf returns the group of a recognized pod, and false for a pod that starts on its own. A pod whose object is not known yet counts as a
+// member: pods and objects come from two watches.
 func (g groups) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	if name, ok := pkggang.Named(pod); ok {
 		return name, true
@@ -153,7 +153,7 @@ func (g groups) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: m.Whole()}, isServed
 }
 
-// recognized returns the group of a name that [gang.Membership] wrote, nil if there is none.
+// recognized returns the group with a name written by [gang.Membership], nil if there is none.
 func (g groups) recognized(namespace string, m pkggang.Membership) *podGroup {
 	for _, of := range g.workloads[m.Kind] {
 		if known := of.get(types.NamespacedName{Namespace: namespace, Name: m.Object}); known != nil {
@@ -163,7 +163,7 @@ func (g groups) recognized(namespace string, m pkggang.Membership) *podGroup {
 	return nil
 }
 
-// followWorkloads has the members tried that waited for an object whose pods are recognized, or for what it says now.
+// followWorkloads activates the members that waited for an object whose pods are recognized, or for its new content.
 func (p *Plugin) followWorkloads(of workloads) error {
 	_, err := of.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { p.workloadChanged(nil, object) },
@@ -188,8 +188,8 @@ func (p *Plugin) followWorkloads(of workloads) error {
 	return nil
 }
 
-// workloadChanged has the members of an object's groups tried where what it says of them has changed. Those of one that was not known
-// before are found under the name of all its pods, as [groups.groupOf] has them until then.
+// workloadChanged activates the members of an object's groups if the sizes of these have changed. The pods of an object that was not known
+// before are indexed under the name of the group of all its pods, as [groups.groupOf] returns it until then.
 func (p *Plugin) workloadChanged(before *workload, object any) {
 	now, ok := object.(*workload)
 	if !ok || before != nil && reflect.DeepEqual(before.sizes, now.sizes) {
@@ -204,14 +204,14 @@ func (p *Plugin) workloadChanged(before *workload, object any) {
 		switch {
 		case !isMember:
 			for _, former := range pkggang.NamesFor(pod) {
-				p.letGo(gang{group: former}, 0) // those that wait in Permit wait for nobody now
+				p.letGo(gang{group: former}, 0) // members in Permit no longer wait for others
 			}
 			if p.placeOf(pod) == none && len(pod.Spec.SchedulingGates) == 0 {
 				alone[nameOf(pod).String()] = pod
 			}
 		case isMember && !seen[of]:
 			seen[of] = true
-			if before == nil { // what was noted of them under the other name is of no group
+			if before == nil { // state recorded under the other name belongs to no group
 				p.forgetArrivals(name)
 			}
 			p.groupChanged(nil, p.groups.get(of))

@@ -13,8 +13,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Bind binds the pod, with its cards and MIG slices, the leadership under which they were chosen, the place of the decision, and of a
-// member of a gang the plan for all of it.
+// Bind binds the pod, with its GPUs and MIG slices, the leadership under which they were chosen, the number of the decision, and for a gang
+// member the plan of its gang.
 func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	annotations, err := p.annotations(pod, nodeName)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *Plugin) Bind(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	return fwk.AsStatus(p.bind(ctx, bindingOf(pod, nodeName, annotations)))
 }
 
-// annotations returns what the API server is to write on the pod.
+// annotations returns the annotations that the API server copies to the pod.
 func (p *Plugin) annotations(pod *corev1.Pod, nodeName string) (map[string]string, error) {
 	annotations := p.leadership()
 	demand, err := gpu.DemandOf(pod)
@@ -46,7 +46,7 @@ func (p *Plugin) annotations(pod *corev1.Pod, nodeName string) (map[string]strin
 		if demand.NeedsCards() {
 			return nil, fmt.Errorf("no cards are chosen there: enable %s at reserve as well", Name)
 		}
-		return annotations, nil // the node does not name its slices
+		return annotations, nil // the node does not list its slices
 	}
 	annotations[names.AnnotationGPUDevices], err = choice.Encode()
 	return annotations, err

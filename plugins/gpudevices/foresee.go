@@ -14,12 +14,12 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// foreseeWithin is how long the API server has to say what it would say. What it has not said by then, it allows.
+// foreseeWithin is how long the API server has to answer. No answer counts as approval.
 const foreseeWithin = 5 * time.Second
 
-// Foresee asks the API server whether it would bind a pod to a node, and returns in what words it would refuse, "" where it would not or does not
+// Foresee asks the API server whether it would bind a pod to a node, and returns the words of its refusal, "" if it would not refuse or does not
 // say. Nothing is bound: a dry run passes quotas, policies and webhooks, and ends before anything is stored (BindingREST in
-// pkg/registry/core/pod/storage of Kubernetes). The Binding carries the leadership, and no cards: none are chosen yet.
+// pkg/registry/core/pod/storage of Kubernetes). The Binding carries the leadership, and no GPUs, because none are chosen yet.
 func (d *Dependencies) Foresee(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node string) (words string) {
 	ctx, cancel := context.WithTimeout(ctx, foreseeWithin)
 	defer cancel()
@@ -27,8 +27,8 @@ func (d *Dependencies) Foresee(ctx context.Context, client kubernetes.Interface,
 	return readRefusal(client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
 }
 
-// readRefusal reads the answer to a Binding that was tried. A refusal is one that says something of the pod and its node: not that another
-// scheduler leads, that the pod is not free to be bound, that there is no answer, or that a webhook knows no dry run.
+// readRefusal interprets the response to a dry-run Binding. A refusal must concern the pod and its node: not that another scheduler leads, that
+// the pod is not free to be bound, that there is no response, or that a webhook does not support dry runs.
 func readRefusal(err error) (words string) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || RefusedByFence(err.Error()) {
@@ -43,7 +43,7 @@ func readRefusal(err error) (words string) {
 	return err.Error()
 }
 
-// leadership is what a Binding says of the leadership under which it is made.
+// leadership returns the annotations of a Binding that name the current leadership.
 func (d *Dependencies) leadership() map[string]string {
 	annotations := map[string]string{}
 	if d.Epoch != nil {

@@ -36,17 +36,15 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 )
 
-// Dependencies are what the instances of all profiles share.
+// Dependencies are shared by the instances of all profiles.
 type Dependencies struct {
-	// Ledger knows which cards are free, and keeps what is chosen.
+	// Ledger tracks free GPUs, and stores what is chosen.
 	Ledger *devices.Ledger
-	// Epoch is the leadership that bindings are made under, and false when there is none to name. nil names
-	// none.
+	// Epoch is the leadership that bindings are made under, and false if there is none. It may be nil.
 	Epoch func() (string, bool)
-	// Gate is told of the bindings under way. nil counts none.
+	// Gate counts the bindings in flight. It may be nil.
 	Gate *backpressure.Gate
-	// Attempts numbers scheduling attempts, and knows what of the changes of pods they could see. nil has numbers of its
-	// own, and sees the pod alone.
+	// Attempts numbers scheduling attempts, and knows which pod changes they could see. nil uses its own numbers, and sees the pod alone.
 	Attempts *cycle.Attempts
 }
 
@@ -58,7 +56,7 @@ type Plugin struct {
 
 const stateKey fwk.StateKey = "Reserve" + Name
 
-// decision is when a pod was decided about: in which attempt, and after which change of a pod. Clones share it.
+// decision identifies the decision about a pod: the attempt, and the last pod change before it. Clones share it.
 type decision struct {
 	attempt int64
 	seen    string
@@ -90,9 +88,9 @@ func (*Plugin) Name() string { return Name }
 // EventsToRegister returns none: Reserve rejects no pod, so none waits for this plugin.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }
 
-// Reserve chooses the pod's cards and MIG slices on the node, in memory alone: it also runs in rehearsals. GPUFilter has asked the
-// same allocator about the same node, so there are cards. If there are none the profile lacks GPUFilter, which is a
-// fault and no shortage: the pod is tried again after a back-off, and does not wait for an event.
+// Reserve chooses the pod's GPUs and MIG slices on the node, in memory alone: it also runs in dry runs. GPUFilter has asked the same allocator
+// about the same node, so there are GPUs. If there are none, the profile lacks GPUFilter, which is a misconfiguration and no shortage: the pod
+// is retried after a backoff, and does not wait for an event.
 func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	p.Attempts.Seen.Reach(pod.ResourceVersion)
 	cs.Write(stateKey, &decision{attempt: p.Attempts.Of(cs), seen: p.Attempts.Seen.Version()})
@@ -119,9 +117,8 @@ func (p *Plugin) Reserve(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, 
 	return nil
 }
 
-// withNominated returns the node with the pods on it that are nominated to come there before this one, as Filter was
-// shown it, or nil if there are none. Cards chosen beside theirs leave them their place. They may have given it up
-// since, which Filter has allowed for: then the node as it is will do.
+// withNominated returns the node with the pods that are nominated to it ahead of this one, as Filter saw it, or nil if there are none. GPUs
+// chosen beside theirs leave room for them. They may have lost their nominations since, which Filter allows for: then the node as it is will do.
 func (p *Plugin) withNominated(pod *corev1.Pod, node fwk.NodeInfo) fwk.NodeInfo {
 	var expected fwk.NodeInfo
 	for _, nominated := range p.handle.NominatedPodsForNode(node.Node().Name) {

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// answerWithin is how long a request can be under way: the API server's own --request-timeout, 1 min unless it is set.
+	// answerWithin is the maximum duration of a request: the API server's own --request-timeout, 1 min unless it is set.
 	answerWithin = time.Minute
-	// insistFor is how long a Binding is posted again after nobody told what became of it.
+	// insistFor is how long a Binding with an unknown result is posted again.
 	insistFor = time.Minute
-	// readWithin bounds a look at the pod, which changes nothing and can be repeated at once.
+	// readWithin bounds a read of the pod, which has no side effects and can be repeated at once.
 	readWithin = 5 * time.Second
 
 	firstRetry, longestRetry = 50 * time.Millisecond, 2 * time.Second
 )
 
-// answer is what is known of a Binding that was posted.
+// answer is the known result of a posted Binding.
 type answer int
 
 const (
@@ -35,13 +35,13 @@ const (
 	bound answer = iota
 	// refused: this request has bound nothing, and will not.
 	refused
-	// unknown: it may be stored, now or in a moment. To take the cards back would be to give them twice.
+	// unknown: it may be stored, now or in a moment. Releasing the GPUs could assign them twice.
 	unknown
 )
 
-// answerOf reads the answer to a POST. A conflict, and a pod that is not there, say only that the pod is not free to be
-// bound: by whom it is bound, perhaps by an earlier request of ours, is to be read. An error of the server, a time-out and
-// a broken connection leave everything open, but for one: admission comes before anything is stored.
+// answerOf interprets the response to a POST. A conflict, or a missing pod, only says that the pod is not free to be bound: whether an earlier
+// request of ours bound it must be read. A server error, a timeout and a broken connection leave the result open, with one exception: admission
+// comes before anything is stored.
 func answerOf(err error) answer {
 	if err == nil {
 		return bound
@@ -62,20 +62,20 @@ func answerOf(err error) answer {
 	return unknown
 }
 
-// notAdmitted tells the answers of an API server whose admission webhooks refused a request, with a status of their own
-// choice, or could not be asked, which is an InternalError. Its type says no more, and its text is the API server's own
-// (k8s.io/apiserver: ErrCallingWebhook in pkg/util/webhook, ToStatusErr in pkg/admission/plugin/webhook/errors).
+// notAdmitted recognizes responses of an API server whose admission webhooks denied a request, with a status of their own choice, or could not
+// be called, which is an InternalError. The type says no more, and the text is the API server's own (k8s.io/apiserver: ErrCallingWebhook in
+// pkg/util/webhook, ToStatusErr in pkg/admission/plugin/webhook/errors).
 func notAdmitted(message string) bool {
 	return strings.HasPrefix(message, "Internal error occurred: failed calling webhook ") ||
 		strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
 }
 
-// bind binds a pod, or returns an error when it is certain that nothing has. The one other way to end is that of ctx, and
-// with it of the leadership: what is bound in its name after that the fence refuses.
+// bind binds a pod, or returns an error if it is certain that the pod was not bound. The only other way to end is the end of ctx, and with it of
+// the leadership: the fence refuses what is bound in its name after that.
 func (p *Plugin) bind(ctx context.Context, binding *corev1.Binding) error {
 	end := p.Gate.Begin()
 	err := p.post(ctx, binding)
-	end() // one that nobody knows of holds up no other
+	end() // an unknown result must not block other bindings
 	switch answerOf(err) {
 	case bound:
 		return nil
@@ -88,16 +88,16 @@ func (p *Plugin) bind(ctx context.Context, binding *corev1.Binding) error {
 	return p.insist(ctx, binding, err)
 }
 
-// insist asks what became of a Binding of which nobody told, and posts it again, until the answer is certain. The Binding
-// names the UID of the pod, so to post it twice binds once. After a refusal or a pod that waits unbound, an earlier request
-// can still be on its way; it is certain that none is when all of them had the time that the API server gives to one.
+// insist determines the result of an unanswered Binding, and posts it again, until the result is certain. The Binding contains the UID of the
+// pod, so posting it twice binds once. After a refusal, or while the pod is unbound, an earlier request may still be in flight. That is excluded
+// once all of them have had the time that the API server allows for one.
 func (p *Plugin) insist(ctx context.Context, binding *corev1.Binding, err error) error {
 	klog.FromContext(ctx).Info("Nobody told whether the pod is bound, asking again; its cards stay taken",
 		"pod", klog.KRef(binding.Namespace, binding.Name), "node", binding.Target.Name, "err", err)
 	first := time.Now()
-	last := first // when the last request ended that may be under way still
+	last := first // end of the last request that may still be in flight
 	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
-		now := time.Now() // before the look, which tells nothing of what comes after it
+		now := time.Now() // before the read, which says nothing about later changes
 		switch state := p.look(ctx, binding); {
 		case state == boundAsAsked:
 			return nil
@@ -122,17 +122,17 @@ func (p *Plugin) insist(ctx context.Context, binding *corev1.Binding, err error)
 	}
 }
 
-// sight is what the API server shows of a pod that is to be bound.
+// sight is the state of a pod to be bound, as seen in the API server.
 type sight int
 
 const (
-	unseen       sight = iota // it does not answer
-	unbound                   // the pod waits
+	unseen       sight = iota // no response
+	unbound                   // the pod is not bound
 	boundAsAsked              // it has the node, the cards and the epoch of the Binding
-	neverBound                // it is gone or going, or is bound otherwise: no request of ours can bind it any more
+	neverBound                // it is gone, terminating, or bound otherwise: no request of ours can bind it any more
 )
 
-// look reads how it stands with a pod.
+// look reads the state of a pod.
 func (p *Plugin) look(ctx context.Context, binding *corev1.Binding) sight {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
@@ -152,7 +152,7 @@ func (p *Plugin) look(ctx context.Context, binding *corev1.Binding) sight {
 	return unbound
 }
 
-// post sends the Binding, by way of the scheduler's queue of API calls where it has one.
+// post sends the Binding, through the scheduler's queue of API calls if it has one.
 func (p *Plugin) post(ctx context.Context, binding *corev1.Binding) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

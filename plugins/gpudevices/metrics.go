@@ -21,7 +21,7 @@ var refusals = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"by"})
 
-// Who refuses bindings.
+// What refuses bindings.
 const (
 	byFence = "fence"
 	byOther = "other"
@@ -29,7 +29,7 @@ const (
 	fencePolicy = "ValidatingAdmissionPolicy 'g8s-fence'"
 )
 
-// refusedBy is who refused a binding with an error.
+// refusedBy returns what refused a binding, from its error.
 func refusedBy(err error) string {
 	if RefusedByFence(err.Error()) {
 		return byFence
@@ -37,10 +37,10 @@ func refusedBy(err error) string {
 	return byOther
 }
 
-// RefusedByFence reports whether a binding was refused since another scheduler leads, which says nothing of the pod.
+// RefusedByFence reports whether a binding was refused because another scheduler leads, which says nothing about the pod.
 func RefusedByFence(words string) bool { return strings.Contains(words, fencePolicy) }
 
-// registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
+// registerMetrics registers the metrics of the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(unanswered, refusals)
 	for _, by := range []string{byFence, byOther} {

@@ -6,15 +6,14 @@ import (
 )
 
 const (
-	// costShare is the part of one core that explaining may take: 1/64. With what is not counted it stays below 2 %.
+	// costShare is the part of one core that explaining may use: 1/64. Including what is not counted it stays below 2 %.
 	costShare = 64
-	// costBurst is how much may be spent at once, before that share is waited for.
+	// costBurst is how much may be spent at once before that share applies.
 	costBurst = 100 * time.Millisecond
 )
 
-// budget keeps what explaining costs below a share of one core, however many pods fail on however many nodes. Time
-// spent is a debt, which time that passes pays off at that share; while the debt is a burst, nothing more is spent. The
-// zero value is ready to use.
+// budget keeps the cost of explaining below a share of one core, however many pods fail on however many nodes. Time spent is a debt, which
+// elapsed time pays off at that share; while the debt is at least a burst, nothing more is spent. The zero value is ready to use.
 type budget struct {
 	mu   sync.Mutex
 	debt time.Duration

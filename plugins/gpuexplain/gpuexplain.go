@@ -1,9 +1,8 @@
-// Package gpuexplain records why each pod is where it is, for gpuctl why. It decides nothing: at PostFilter it counts
-// the reasons for which nodes were rejected, at PostBind it notes where a pod went and what the best candidates were worth. It has no
-// arguments.
+// Package gpuexplain records why each pod is where it is, for gpuctl why. It decides nothing: at PostFilter it counts the reasons for which
+// nodes were rejected, at PostBind it records where a pod went and the scores of the best candidates. It has no arguments.
 //
-// It is enabled by extension point and not at multiPoint, so kube-scheduler asks it after all that are: an attempt that preemption helps
-// ends before it, and is told of by the pod's nomination and the events of the victims.
+// It is enabled by extension point and not at multiPoint, so kube-scheduler runs it after all plugins that are: an attempt that preemption
+// resolves ends before it, and shows in the pod's nomination and the events of the victims.
 //
 //	postFilter: {enabled: [{name: GPUExplain}]}
 //	postBind: {enabled: [{name: GPUExplain}]}
@@ -36,20 +35,20 @@ var (
 	_ fwk.PostBindPlugin   = (*Plugin)(nil)
 )
 
-// Cards knows the cards of nodes, and who has which.
+// Cards reads the GPUs of nodes, and which pods have them.
 type Cards interface {
-	// Shortage is why the demand does not fit on the node now. It is zero when it fits.
+	// Shortage is why the demand does not fit on the node now. It is zero if it fits.
 	Shortage(demand *gpu.Demand, node fwk.NodeInfo) gpu.Reason
-	// Chosen are the cards chosen for a pod, in the form of the annotation g8s.host/gpu-devices, and what
-	// speaks for them. Both are "" for a pod without cards.
+	// Chosen returns the GPUs chosen for a pod, in the form of the annotation g8s.host/gpu-devices, and the reason for the choice. Both are ""
+	// for a pod without GPUs.
 	Chosen(pod types.UID, node string) (devices, reason string)
 }
 
 // Dependencies are what the instances of all profiles share.
 type Dependencies struct {
-	// Recorder takes the attempts. nil turns the plugin off.
+	// Recorder stores the attempts. nil turns the plugin off.
 	Recorder *explain.Recorder
-	// Cards is nil where cards are only counted.
+	// Cards is nil where GPUs are only counted.
 	Cards Cards
 	// Now is the clock.
 	Now func() time.Time
@@ -95,7 +94,7 @@ func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.P
 	}
 	nodes, err := p.nodes.List()
 	if err != nil {
-		// What cannot be explained must not keep preemption from running.
+		// A failed explanation must not keep preemption from running.
 		klog.FromContext(ctx).Error(err, "Listing nodes to explain a pod", "pod", klog.KObj(pod))
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
@@ -129,8 +128,8 @@ func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, pod *corev1.P
 	p.Recorder.Record(pod, attempt)
 }
 
-// upTo leaves out candidates that are better than the node chosen: a plugin that looks at more than GPUs rejected them.
-// None is left where that was so of all the best.
+// upTo drops candidates that are better than the chosen node: a plugin that looks at more than GPUs rejected them. None remains if
+// that was so for all of the best.
 func upTo(node string, candidates []explain.Candidate) []explain.Candidate {
 	at := slices.IndexFunc(candidates, func(c explain.Candidate) bool { return c.Node == node })
 	if at < 0 {
@@ -140,7 +139,7 @@ func upTo(node string, candidates []explain.Candidate) []explain.Candidate {
 	return slices.DeleteFunc(candidates, func(c explain.Candidate) bool { return c.Score > chosen })
 }
 
-// forget drops the record of a pod that was deleted or has ended, which the scheduler's informer reports alike.
+// forget drops the record of a pod that was deleted or has ended; the scheduler's informer reports both alike.
 func (p *Plugin) forget(obj any) {
 	if pod, ok := devices.Last[*corev1.Pod](obj); ok {
 		p.Recorder.Forget(pod.UID)

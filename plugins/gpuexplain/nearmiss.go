@@ -13,10 +13,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// mostWeighed is how many nodes are looked at card by card, those with the most free GPUs.
+// mostWeighed is how many nodes are checked GPU by GPU, those with the most free GPUs.
 const mostWeighed = 4 * explain.MaxNearMisses
 
-// nearMisses returns the nodes that lack the fewest cards for the pod, of those where cards are what is missing.
+// nearMisses returns the nodes that lack the fewest GPUs for the pod, among those where GPUs are what is missing.
 func (p *Plugin) nearMisses(pod *corev1.Pod, short []fwk.NodeInfo) []explain.NearMiss {
 	demand, err := gpu.DemandOf(pod)
 	if err != nil || !demand.NeedsCards() || len(short) == 0 {
@@ -56,7 +56,7 @@ func freest(demand *gpu.Demand, nodes []fwk.NodeInfo) []fwk.NodeInfo {
 	return out
 }
 
-// counts knows cards by number alone.
+// counts knows GPUs only by number.
 type counts struct{}
 
 // Shortage implements Cards.
@@ -72,7 +72,7 @@ func (counts) Shortage(demand *gpu.Demand, node fwk.NodeInfo) gpu.Reason {
 // Chosen implements Cards.
 func (counts) Chosen(types.UID, string) (devices, reason string) { return "", "" }
 
-// unit is what the pod asks for most: whole GPUs, else slots on shared ones.
+// unit is the resource that the pod requests: whole GPUs, else slots on shared ones.
 func unit(demand *gpu.Demand) corev1.ResourceName {
 	if demand.Whole > 0 {
 		return names.ResourceGPU
@@ -87,8 +87,8 @@ func asked(demand *gpu.Demand) int64 {
 	return demand.Shared
 }
 
-// free is what the node has of the unit beyond what its pods request, by count. A negative sum of requests is one
-// that wrapped, so the node is taken for full.
+// free is what the node has of the resource beyond the requests of its pods, by count. A negative sum of requests has wrapped, so the node
+// counts as full.
 func free(demand *gpu.Demand, node fwk.NodeInfo) int64 {
 	allocatable := node.GetAllocatable().GetScalarResources()[unit(demand)]
 	requested := node.GetRequested().GetScalarResources()[unit(demand)]

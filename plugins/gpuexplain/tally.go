@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// mismatch is how a node's labels differ from what a pod asks.
+// mismatch is how a node's labels differ from a pod's requirements.
 type mismatch int
 
 const (
@@ -26,26 +26,26 @@ const (
 // tally counts the reasons of one attempt.
 type tally struct {
 	statuses fwk.NodeToStatusReader
-	// absent is the status of all nodes that no plugin looked at.
+	// absent is the status of all nodes that no plugin checked.
 	absent *fwk.Status
 	pool   string
 	types  gpu.Types
 
 	reasons map[counted]*int
-	// last is the reason counted last, and its count: nodes that follow each other mostly have the same.
+	// last is the reason counted last, and its count: adjacent nodes usually have the same.
 	last      counted
 	lastCount *int
 	// unseen counts the nodes with the absent status.
 	unseen [mismatches]int
-	// short are the nodes that lack something now, and not forever.
+	// short are the nodes with a temporary shortage.
 	short []fwk.NodeInfo
 }
 
-// counted is what nodes have in common.
+// counted is a reason that nodes have in common.
 type counted struct{ text, plugin string }
 
 func newTally(pod *corev1.Pod, statuses fwk.NodeToStatusReader) *tally {
-	types, _ := gpu.PodTypes(pod) // a malformed annotation is what a plugin has said then
+	types, _ := gpu.PodTypes(pod) // a plugin has already reported a malformed annotation
 	return &tally{
 		statuses: statuses, absent: statuses.Get(""), // no node has an empty name
 		pool: gpu.PodPool(pod), types: types, reasons: map[counted]*int{},
@@ -103,8 +103,8 @@ func (t *tally) list() []explain.Reason {
 	return out
 }
 
-// listUnseen tells apart the nodes that no plugin looked at. A plugin that rejected the pod itself, whatever the
-// node, has its name in the status; then its words come first, and for all of them.
+// listUnseen distinguishes the nodes that no plugin checked. If a plugin rejected the pod itself, whatever the node, the status has its name;
+// then its message comes first, and for all nodes.
 func (t *tally) listUnseen() []explain.Reason {
 	byLabels := t.unseen[otherPool] + t.unseen[otherType] + t.unseen[otherBoth]
 	unexplained := t.unseen[none]

@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reason"
 )
 
-// Filter rejects a node that is not of the pod's pool and type, is kept from it, or has not the cards for it.
+// Filter rejects a node that is not of the pod's pool and type, is reserved for others, or lacks GPUs for the pod.
 func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	s, err := p.stateOf(cs, pod)
 	if err != nil {
@@ -48,8 +48,8 @@ type demand struct {
 	Types gpu.Types
 }
 
-// demandOf reads a pod that has no node yet. The error says which quantity or annotation cannot be read, or is not
-// the author's to write: cards that a pod names itself would count as its own once it is bound.
+// demandOf parses a pod that has no node yet. The error says which quantity or annotation is malformed, or may not be set by the author: GPUs
+// that a pod names itself would count as its own once it is bound.
 func demandOf(pod *corev1.Pod) (demand, error) {
 	if _, ok := pod.Annotations[names.AnnotationGPUDevices]; ok && pod.Spec.NodeName == "" {
 		return demand{}, errors.New(reason.ForeignDevices.Of(names.AnnotationGPUDevices))
@@ -68,7 +68,7 @@ func demandOf(pod *corev1.Pod) (demand, error) {
 // isEmpty reports whether every node satisfies the demand.
 func (d *demand) isEmpty() bool { return d.Cards.IsZero() && d.Pool == "" && d.Types.IsAny() }
 
-// rules are what the profile adds to the demands of its pods.
+// rules are what the profile adds to the requirements of its pods.
 type rules struct {
 	// served are the GPU types that pods of the profile may use. Empty serves all.
 	served []string
@@ -97,13 +97,13 @@ const (
 	verdicts = cards + verdict(gpu.Codes) // how many there are
 )
 
-// tooSmall and tooFewFree are also found by counting what the kubelet offers, which can be less than there are cards.
+// tooSmall and statusTooFewFree also result from the amounts that the kubelet offers, which can be less than the number of GPUs.
 const (
 	tooSmall   = cards + verdict(gpu.TooFewGPUs)
 	tooFewFree = cards + verdict(gpu.TooFewFree)
 )
 
-// rejections are how verdicts are told.
+// rejections are the reasons of the verdicts.
 var rejections = withCodes([verdicts]*reason.Reason{otherPool: reason.InOtherPool, otherType: reason.WithOtherType, notServed: reason.NotServed, kept: reason.Reserved, promised: reason.KeptForFirst, fewSlices: reason.TooFewSlices})
 
 // withCodes adds the rejections of the allocator.
@@ -114,8 +114,8 @@ func withCodes(all [verdicts]*reason.Reason) [verdicts]*reason.Reason {
 	return all
 }
 
-// status builds a new status each time, since the framework writes the plugin's name into it. A node that has the cards,
-// but not free, is worth an eviction.
+// status builds a new status each time, since the framework writes the plugin's name into it. A node whose GPUs are sufficient, but not free,
+// allows preemption.
 func (v verdict) status() *fwk.Status {
 	code := fwk.UnschedulableAndUnresolvable
 	if rejections[v].Evictable {
@@ -124,29 +124,28 @@ func (v verdict) status() *fwk.Status {
 	return fwk.NewStatus(code, string(rejections[v].Text))
 }
 
-// judge decides whether a node can take the pod now. Usage comes from the NodeInfo alone, which in a dry run
-// of preemption is not the snapshot's. Terminated pods are in no NodeInfo: the scheduler's pod informer
-// selects them away.
+// judge decides whether a node can take the pod now. Usage comes from the NodeInfo alone, which in a dry run of preemption is not the
+// snapshot's. Terminated pods are in no NodeInfo: the scheduler's pod informer filters them out.
 //
-// The cheapest question comes first.
+// The cheapest check comes first.
 func (p *Plugin) judge(s *state, info fwk.NodeInfo) verdict {
 	if v := p.rules.judgeLabels(&s.demand, info.Node()); v != fits {
 		return v
 	}
 	if s.closed.On(info.Node()) != nil {
-		return kept // until then nobody's leaving helps
+		return kept // until then no eviction helps
 	}
 	if v := p.judgeCards(&s.demand, info); v != fits {
 		return v
 	}
 	if s.promised.Room(info) == 0 {
-		return promised // there is room, and it is not for this pod
+		return promised // there is room, but not for this pod
 	}
 	return fits
 }
 
-// judgeSlices decides by the MIG slices of a node that names them. Kubernetes' own NodeResourcesFit counts them too, by what kubelet
-// offers: for some seconds those of a card that has broken are among that.
+// judgeSlices decides by the MIG slices of a node that lists them. Kubernetes' own NodeResourcesFit counts them too, by what the kubelet offers,
+// which for some seconds includes those of a broken GPU.
 func (p *Plugin) judgeSlices(s *state, info fwk.NodeInfo) *fwk.Status {
 	if !s.demand.Cards.NeedsSlices() {
 		return nil
@@ -163,8 +162,8 @@ func (p *Plugin) judgeSlices(s *state, info fwk.NodeInfo) *fwk.Status {
 	return fwk.NewStatus(code, reason.TooFewSlices.Text.Of(short.Profile))
 }
 
-// couldFit reports whether a node can take the pod by its GPUs, its MIG slices apart, and isOpen whether it is kept from it. The first
-// is the same for all nodes with the same GPUs in the same use.
+// couldFit reports whether a node can take the pod by its GPUs, its MIG slices apart, and isOpen whether it is not reserved for others. The
+// first is equal for all nodes with the same GPUs in the same use.
 func (p *Plugin) couldFit(s *state, info fwk.NodeInfo) bool {
 	return p.rules.judgeLabels(&s.demand, info.Node()) == fits && p.judgeCards(&s.demand, info) == fits
 }
@@ -173,7 +172,7 @@ func (s *state) isOpen(info fwk.NodeInfo) bool {
 	return s.closed.On(info.Node()) == nil && s.promised.Room(info) > 0
 }
 
-// judgeCards decides by the cards of a node. They come before counts, since they know whether eviction can help.
+// judgeCards decides by the GPUs of a node. They come before counts, since they tell whether preemption can help.
 func (p *Plugin) judgeCards(d *demand, info fwk.NodeInfo) verdict {
 	if !d.Cards.NeedsCards() {
 		return fits
@@ -184,8 +183,8 @@ func (p *Plugin) judgeCards(d *demand, info fwk.NodeInfo) verdict {
 	return judgeCounts(d, info.GetAllocatable(), info.GetRequested())
 }
 
-// judgeCounts decides by what the kubelet offers and what pods ask for, whichever cards those are: a device plugin
-// may have withdrawn a card that the inventory still calls healthy.
+// judgeCounts decides by what the kubelet offers and what pods request, regardless of which GPUs: a device plugin may have withdrawn a GPU that
+// the inventory still reports as healthy.
 func judgeCounts(d *demand, allocatable, requested fwk.Resource) verdict {
 	offered, asked := allocatable.GetScalarResources(), requested.GetScalarResources()
 	whole := room(d.Cards.Whole, offered[names.ResourceGPU], asked[names.ResourceGPU])
@@ -196,7 +195,7 @@ func judgeCounts(d *demand, allocatable, requested fwk.Resource) verdict {
 	return max(whole, shared)
 }
 
-// judgeLabels decides what only a change of the node's labels can change.
+// judgeLabels decides by what only a change of the node's labels can change.
 func (r *rules) judgeLabels(d *demand, node *corev1.Node) verdict {
 	switch {
 	case d.Pool != "" && gpu.PoolOf(node) != d.Pool:
@@ -209,8 +208,8 @@ func (r *rules) judgeLabels(d *demand, node *corev1.Node) verdict {
 	return fits
 }
 
-// room decides whether asked units fit beside those requested. Preemption helps only where they would fit
-// on the empty node. A negative sum is one that wrapped, so the node is taken for full.
+// room decides whether asked units fit beside those requested. Preemption helps only if they would fit on the empty node. A negative sum has
+// wrapped, so the node counts as full.
 func room(asked, allocatable, requested int64) verdict {
 	switch {
 	case asked == 0:

@@ -54,24 +54,24 @@ type Plugin struct {
 // state holds what PreFilter read from the pod. It never changes, so clones share it.
 type state struct {
 	demand demand
-	// closed are the nodes that are kept from the pod, nil for none.
+	// closed are the nodes that reservations keep from the pod, nil for none.
 	closed *reservation.Closed
-	// promised is what others were promised of the nodes, nil for nothing.
+	// promised is what other jobs have reserved of the nodes, nil for nothing.
 	promised *backfill.Closed
 }
 
 // Clone implements fwk.StateData.
 func (s *state) Clone() fwk.StateData { return s }
 
-// Dependencies are what the instances of all profiles share.
+// Dependencies are shared by the instances of all profiles.
 type Dependencies struct {
-	// Ledger knows which cards are free.
+	// Ledger tracks free GPUs.
 	Ledger *devices.Ledger
 	// Reservations are the nodes that are kept. nil keeps none.
 	Reservations *follow.Reservations
 	// Promises are what jobs in line were promised. nil promises nothing.
 	Promises *backfill.Promises
-	// Learn has the promises learn from the ledger at some address, beside, until ctx ends. nil has them learn nothing.
+	// Learn updates the reservations from the ledger at an address, in the background, until ctx ends. It may be nil.
 	Learn func(ctx context.Context, ledger, authority string, config *rest.Config) error
 }
 
@@ -124,22 +124,21 @@ func forProfile(ctx context.Context, obj runtime.Object, handle fwk.Handle, deps
 	return plugin, nil
 }
 
-// Ledger is what the plugin knows the cards by.
+// Ledger returns the device cache of the plugin.
 func (p *Plugin) Ledger() *devices.Ledger { return p.ledger }
 
-// Promises are those that the plugin keeps, nil for none.
+// Promises returns the start reservations that the plugin applies, nil for none.
 func (p *Plugin) Promises() *backfill.Promises { return p.promises }
 
-// Reservations are those that the plugin goes by.
+// Reservations returns the node reservations that the plugin applies.
 func (p *Plugin) Reservations() *follow.Reservations { return p.reservations }
 
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// SignPod tells which pods the plugin treats alike: those with the same demand, container by container. Whether there
-// are cards is a function of the demand and the node, so such pods have the same candidates. Which cards they get
-// depends on those before them; but that is chosen at Reserve for each pod, and nothing of it is reused. While nodes are kept
-// for some, it also counts who a pod is of, and for how long it may run.
+// SignPod identifies pods that the plugin treats alike: those with the same demand, container by container. Whether there are GPUs depends on
+// the demand and the node, so such pods have the same candidates. Which GPUs they get depends on earlier pods, but that is chosen at Reserve for
+// each pod, and nothing of it is reused. While nodes are reserved, the pod's namespace and its maximum run time count as well.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	demand, err := demandOf(pod)
 	if err != nil {

@@ -51,7 +51,7 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 	}
 	d, err := demandOf(pod)
 	if err != nil || after == nil || !p.suits(&d, after) || !hint.Admits(pod, after) {
-		return fwk.QueueSkip, nil // no node mends a malformed request
+		return fwk.QueueSkip, nil // no node fixes a malformed request
 	}
 	if before == nil || !p.suits(&d, before) || !hint.Admits(pod, before) || offersMore(&d, before, after) || p.gains(&d, before, after) || p.opens(pod, before, after) {
 		return fwk.Queue, nil
@@ -59,8 +59,8 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj 
 	return fwk.QueueSkip, nil
 }
 
-// afterPodChange queues the pod when its own demand changed, or when another pod left GPUs that suit it, or went to
-// another node than it was nominated to.
+// afterPodChange queues the pod when its own demand changed, when another pod left GPUs that suit it, or when another pod was bound to a
+// different node than its nominated one.
 func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := hint.Objects[*corev1.Pod](oldObj, newObj)
 	if err != nil {
@@ -79,13 +79,13 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return hint.QueueIf(demandChanged(before, after) || !reservation.SameStay(before, after)), nil
 }
 
-// frees reports whether a pod that is gone held GPUs that the waiting pod could use.
+// frees reports whether a departed pod held GPUs that the waiting pod could use.
 func (p *Plugin) frees(gone, waiting *corev1.Pod) bool {
 	return p.freesOn(cmp.Or(gone.Spec.NodeName, gone.Status.NominatedNodeName), gone, waiting)
 }
 
-// freesOn reports whether a pod that is gone from a node, or was expected there, leaves GPUs that the waiting pod could
-// use. Without a name there is no such node.
+// freesOn reports whether a pod that has left a node, or was expected there, releases GPUs that the waiting pod could use. An empty name stands
+// for no node.
 func (p *Plugin) freesOn(nodeName string, gone, waiting *corev1.Pod) bool {
 	if nodeName == "" {
 		return false
@@ -101,12 +101,12 @@ func (p *Plugin) freesOn(nodeName string, gone, waiting *corev1.Pod) bool {
 	if !cards && !sliced {
 		return p.besidePromises(node, gone, waiting)
 	}
-	// A card is whole or shared by who holds it, so either way it can serve both.
+	// A GPU is whole or shared depending on its holder, so either way it can serve both.
 	return node != nil && p.suits(&d, node) && hint.Admits(waiting, node)
 }
 
-// besidePromises reports whether what a pod held on a node may be what the waiting pod lacks beside what was promised of it, its
-// GPUs apart: for want of CPU no other plugin has rejected that node.
+// besidePromises reports whether what a pod held on a node may be what the waiting pod lacks beside the start reservations, its GPUs apart: no
+// other plugin has rejected that node for lack of CPU.
 func (p *Plugin) besidePromises(node *corev1.Node, held, waiting *corev1.Pod) bool {
 	if node == nil || !p.promises.Keeps(node.Name) {
 		return false
@@ -125,7 +125,7 @@ func demandChanged(before, after *corev1.Pod) bool {
 	return err != nil || !reflect.DeepEqual(then, now)
 }
 
-// suits reports whether the pod would fit on the node if it were empty.
+// suits reports whether the pod would fit on the empty node.
 func (p *Plugin) suits(d *demand, node *corev1.Node) bool {
 	if p.rules.judgeLabels(d, node) != fits {
 		return false
@@ -145,7 +145,7 @@ func (p *Plugin) suits(d *demand, node *corev1.Node) bool {
 		room(d.Cards.Shared, offered(node, names.ResourceSharedGPU), 0) == fits
 }
 
-// opens reports whether a node was kept from the pod and is not any more, as it left the pool that is.
+// opens reports whether a node was kept from the pod by a reservation and no longer is, because it left the reserved pool.
 func (p *Plugin) opens(pod *corev1.Pod, before, after *corev1.Node) bool {
 	if gpu.PoolOf(before) == gpu.PoolOf(after) {
 		return false
@@ -154,7 +154,7 @@ func (p *Plugin) opens(pod *corev1.Pod, before, after *corev1.Node) bool {
 	return closed.On(before) != nil && closed.On(after) == nil
 }
 
-// gains reports whether a card or a MIG slice of the node became one that can serve the demand.
+// gains reports whether a GPU or a MIG slice of the node has become able to serve the demand.
 func (p *Plugin) gains(d *demand, before, after *corev1.Node) bool {
 	if d.Cards.IsZero() {
 		return false
@@ -171,12 +171,12 @@ func gainsCards(d *gpu.Demand, then, now *gpu.Allocator) bool {
 	})
 }
 
-// serves reports whether a card that is free can be given for the demand.
+// serves reports whether a free GPU can serve the demand.
 func serves(d *gpu.Demand, card *gpu.Card) bool {
 	return card.Health == gpu.Healthy && card.MemoryMiB >= d.MemoryMinMiB && (d.Shared == 0 || card.ShareableMiB() >= d.ShareMiB)
 }
 
-// offersMore reports whether the node got more of something that the pod asks for.
+// offersMore reports whether the node's allocatable amount of a requested resource has grown.
 func offersMore(d *demand, before, after *corev1.Node) bool {
 	more := func(asked int64, name corev1.ResourceName) bool {
 		return asked > 0 && offered(after, name) > offered(before, name)

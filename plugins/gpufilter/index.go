@@ -22,26 +22,25 @@ const indexName = "gpufilter.g8s.host/pool-and-type"
 // mostNamed is how many pools or types an explanation names.
 const mostNamed = 5
 
-// nodeIndex finds nodes by pool and GPU type, at a cost that grows with the answer and not with the cluster.
+// nodeIndex finds nodes by pool and GPU type, at a cost that grows with the result and not with the cluster.
 //
-// It lives in the store of the scheduler's own node informer. An informer updates its store before it calls
-// any event handler, and the scheduler's cache is fed by such a handler, so the index is never older than
-// the snapshot of a scheduling cycle. It may be newer: a node that moved to another pool a moment ago is then
-// missed by its old pool, or offered to its new one and rejected by Filter. In both cases the event of that
-// move is still to come, and its queueing hint retries the pod.
+// It lives in the store of the scheduler's own node informer. An informer updates its store before it calls any event handler, and the
+// scheduler's cache is fed by such a handler, so the index is never older than the snapshot of a scheduling cycle. It may be newer: a node that
+// has just moved to another pool is then missing from its old pool, or offered in its new one and rejected by Filter. In both cases the event of
+// the move is still to come, and its queueing hint retries the pod.
 type nodeIndex struct {
 	store cache.Indexer
-	// membership changes when other nodes are in it.
+	// membership changes when the set of nodes changes.
 	membership *membership
 }
 
-// nodeIndices are those of the informers of one process, which all profiles share. The zero value has none.
+// nodeIndices are the indices of the informers of one process, shared by all profiles. The zero value has none.
 type nodeIndices struct {
 	mu    sync.Mutex
 	known map[cache.Indexer]nodeIndex
 }
 
-// of returns the index of an informer, and adds it to the informer for the first profile that asks.
+// of returns the index of an informer, and adds it for the first profile that needs it.
 func (x *nodeIndices) of(informer cache.SharedIndexInformer) (nodeIndex, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -133,7 +132,7 @@ func (x nodeIndex) node(name string) *corev1.Node {
 	return node
 }
 
-// explainNone says why there is no candidate and what there is instead.
+// explainNone returns why there is no candidate, and what exists instead.
 func (x nodeIndex) explainNone(pool string, types []string) string {
 	keys := x.store.ListIndexFuncValues(indexName)
 	if pool == "" {
@@ -188,29 +187,28 @@ func anyOf(values []string) string {
 	return strings.Join(quotes, " or ")
 }
 
-// maxWeight bounds what is remembered, by the names of nodes that it holds. Each weighs some 45 bytes, so that is about
-// 12 MiB. Pods may name any pool and any 32 types, so there are as many sets of them as a user likes; a pool of 5,000 nodes has room for
-// 50 of them.
+// maxWeight bounds the cache, by the node names that it holds. Each weighs some 45 bytes, so that is about 12 MiB. Pods may name any pool and
+// any 32 types, so users can produce any number of combinations; a pool of 5,000 nodes has room for 50 of them.
 const maxWeight = 1 << 18
 
-// candidateCache remembers the nodes of pools and types. An informer asks for the keys of a node before anybody can read the
-// index as it is after that, so what is remembered is never older than the version it carries. It is used by one goroutine.
+// candidateCache caches the nodes of pools and types. An informer computes the keys of a node before the index can be read in its new state, so
+// a cached entry is never older than the version it carries. Only one goroutine uses it.
 //
-// What is remembered is in two halves: what was asked for lately, and what was before that. When the first half is full it
-// takes the place of the second, so that those which many pods ask for outlive those of a user who asks for all there could be.
+// The cache has two halves: recent entries, and older ones. When the first half is full it replaces the second, so entries that many pods use
+// outlive those of a user who requests all possible combinations.
 type candidateCache struct {
 	index        nodeIndex
 	lately, past map[string]remembered
 	weight       int // of lately
 }
 
-// remembered is candidates and the version of the index at which they were found to be right.
+// remembered is a set of candidates, and the version of the index at which it was found to be valid.
 type remembered struct {
 	candidates *shortlist.Candidates
 	at         uint64
 }
 
-// weight is that of candidates in memory, in names of nodes. The key of one without nodes can outweigh it.
+// weight returns the memory cost of candidates, in node names. The key of an entry without nodes can outweigh it.
 func weight(candidates *shortlist.Candidates) int {
 	return 1 + candidates.Names.Len() + len(candidates.Key)/32
 }
@@ -218,7 +216,7 @@ func weight(candidates *shortlist.Candidates) int {
 // of returns the nodes in pool that carry one of types, as nodeIndex.candidates does. While they are the same nodes,
 // they are the same value.
 func (c *candidateCache) of(pool string, types []string) (*shortlist.Candidates, error) {
-	sorted := slices.Compact(slices.Sorted(slices.Values(types))) // in whichever order they are named, they are the same nodes
+	sorted := slices.Compact(slices.Sorted(slices.Values(types))) // the order does not matter
 	key := indexKey(pool, strings.Join(sorted, ","))
 	last, now := c.recall(key), c.index.membership.version.Load()
 	if last.candidates != nil && last.at == now {
@@ -235,7 +233,7 @@ func (c *candidateCache) of(pool string, types []string) (*shortlist.Candidates,
 	return last.candidates, nil
 }
 
-// recall returns what is remembered of a key. What is recalled from the past was asked for lately.
+// recall returns the entry of a key, and moves an older entry to the recent half.
 func (c *candidateCache) recall(key string) remembered {
 	if known, ok := c.lately[key]; ok {
 		return known

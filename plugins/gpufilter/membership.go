@@ -8,29 +8,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// membership tells whether the nodes of a pool or of a type may be others than before. It sees what an informer asks its
-// index function: for each update of a node the keys of what it was, and then of what it is. Where these are equal, as when
-// a kubelet tells that it is well, nothing has changed for anybody, and what is remembered of 20,000 nodes stays right.
+// membership tells whether the nodes of a pool or of a type may have changed. It observes the calls of the informer's index function: for each
+// update of a node, first with the old object and then with the new one. If the keys are equal, as for a kubelet's heartbeat, nothing has
+// changed, and the cached entries of 20,000 nodes remain valid.
 type membership struct {
-	// version is another one after each change of the index, and the same again where a change was none.
+	// version differs after each change of the index, and returns to its old value if nothing changed.
 	version atomic.Uint64
 
 	mu   sync.Mutex
-	last uint64 // the highest version given out
+	last uint64 // the highest version used so far
 	// indexed are the nodes that are in the index, by name.
 	indexed map[string]*corev1.Node
-	// taken is the node that was taken out of the index by the last call, if it was that.
+	// taken is the node that the last call removed from the index, if it removed one.
 	taken removal
 }
 
-// removal is a node that an informer takes out of its index, for good or in order to put it in again.
+// removal is a node that an informer removes from its index, permanently or to add it again.
 type removal struct {
 	name   string
 	keys   []string
-	before uint64 // the version that there was with the node
+	before uint64 // the version before the removal
 }
 
-// note hears of a call of the index function. The informer holds the lock of its store.
+// note observes a call of the index function. The informer holds the lock of its store.
 func (m *membership) note(node *corev1.Node, keys []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -35,7 +35,7 @@ var (
 	nodeRejections [verdicts]metrics.CounterMetric
 )
 
-// registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
+// registerMetrics registers the metrics of the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(candidateNodes, podRejections, nodeRejectionsVec)
 	for v := range verdicts {

@@ -11,13 +11,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/devices"
 )
 
-// nominations remembers which node each pod was nominated to before it was bound. A nomination keeps pods of no higher
-// priority off the GPUs of its node. When its pod is bound to another node they come free, and nothing tells: the API
-// server clears the nomination with the binding, and the scheduler's event has the pod as it is after that.
+// nominations remembers the nominated node of each pod until after its binding. A nomination keeps pods of no higher priority off the GPUs of
+// its node. When its pod is bound to another node these become free, and no event says so: the API server clears the nomination with the
+// binding, and the scheduler's event only has the pod after that.
 //
-// It is fed by a handler of its own, which runs beside the scheduler's. Pods are nominated at least a scheduling cycle
-// before they are bound, so it is not late; and what it knows of a pod it keeps until the pod is gone or nominated to
-// no node, so it is not early. It holds a word for each pod that was ever nominated and is still there.
+// It has its own event handler, which runs beside the scheduler's. Pods are nominated at least one scheduling cycle before they are bound, so it
+// is not late. It keeps an entry until the pod is gone or nominated to no node, so it is not early. It holds a word for each existing pod that
+// was ever nominated.
 type nominations struct {
 	mu sync.RWMutex
 	to map[types.UID]string
@@ -37,7 +37,7 @@ func followNominations(pods cache.SharedIndexInformer) (*nominations, error) {
 	return n, nil
 }
 
-// seen takes down the nomination of a pod that waits. That of a pod on a node stays as it was.
+// seen records the nomination of a waiting pod. That of a pod on a node does not change.
 func (n *nominations) seen(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName != "" {
@@ -56,7 +56,7 @@ func (n *nominations) seen(obj any) {
 	n.to[pod.UID] = node
 }
 
-// replaced also sees a pod deleted of which only its successor of the same name is reported, after a broken watch.
+// replaced also detects a deleted pod of which only the successor of the same name is reported, after a broken watch.
 func (n *nominations) replaced(before, after any) {
 	old, okOld := before.(*corev1.Pod)
 	pod, okNew := after.(*corev1.Pod)

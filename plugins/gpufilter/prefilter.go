@@ -10,11 +10,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
-// all are all nodes, the candidates of a pod that neither asks for GPUs nor names a pool or type.
+// all stands for all nodes, the candidates of a pod that neither requests GPUs nor names a pool or type.
 var all = &shortlist.Candidates{Key: "*"}
 
-// PreFilter reads the pod once and returns the nodes of its pool and type. It skips pods that neither ask
-// for GPUs nor name a pool or type, unless nodes are kept from them or there are some to try first, and refuses a pod whose request cannot be read.
+// PreFilter parses the pod once and returns the nodes of its pool and type. It skips pods that neither request GPUs nor name a pool or type,
+// unless nodes are reserved or there is a short list, and rejects a pod with a malformed request.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	demand, err := demandOf(pod)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	return &fwk.PreFilterResult{NodeNames: candidates.Names}, nil // the scheduler does not change it
 }
 
-// first returns the candidates to look at first, where the scheduler looks at the others if need be.
+// first returns the candidates to try first, if the scheduler tries the others when necessary.
 func (p *Plugin) first(cs fwk.CycleState, s *state, candidates *shortlist.Candidates, nodes []fwk.NodeInfo) (shortlist.Answer, error) {
 	return shortlist.Open(cs).Take(shortlist.Question{Candidates: candidates, Nodes: nodes, Changes: cycle.Followed(cs),
 		// Pods that are nominated to a node are not counted here; Filter counts them.

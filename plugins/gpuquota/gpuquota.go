@@ -1,10 +1,9 @@
-// Package gpuquota keeps namespaces within their GPUQuotas. At PreFilter it turns a pod away whose namespace would have more GPUs
-// of its pool than it may; at Filter it closes the nodes of GPU types of which that is so, and leaves those alone that others leave
-// for a pod which is guaranteed them. At Reserve it notes whom the scheduler has chosen a node for. Where a quota is short for all
-// of a gang, Coscheduling tells; who leaves for pods that are guaranteed their GPUs, it decides, too. It has no arguments, and does
-// nothing in a cluster without GPUQuotas. docs/quotas.md has the rules.
+// Package gpuquota keeps namespaces within their GPUQuotas. At PreFilter it rejects a pod whose namespace would exceed its GPUs of the pod's
+// pool. At Filter it rejects nodes of GPU types whose limit is reached, and nodes that victims leave for a pod which is guaranteed them. At
+// Reserve it records pods with a chosen node. Coscheduling reports a quota that is short for a whole gang, and decides which pods leave for pods
+// that are guaranteed their GPUs. It has no arguments, and does nothing in a cluster without GPUQuotas. docs/quotas.md has the rules.
 //
-// A pod that it turns away while its namespace has 12 of at most 16 GPUs:
+// A pod that it rejects while its namespace has 12 of at most 16 GPUs:
 //
 //	spec: {containers: [{resources: {limits: {nvidia.com/gpu: 8}}}]}
 package gpuquota
@@ -74,15 +73,15 @@ func (*Plugin) Name() string { return Name }
 // state is what Filter asks in a cycle.
 type state struct {
 	request *follow.Request
-	// finds says that GPUs are kept for pods that are guaranteed them, which may be on the nodes that are tried.
+	// finds says that GPUs are kept for pods that are guaranteed them, possibly on the nodes to be filtered.
 	finds bool
 }
 
-// Clone implements fwk.StateData. What was read is only read.
+// Clone implements fwk.StateData. The state is read-only.
 func (s *state) Clone() fwk.StateData { return s }
 
-// PreFilter turns a pod away whose namespace would have too many GPUs wherever it goes. That lets nobody be evicted. It skips Filter
-// where that has nothing to say.
+// PreFilter rejects a pod whose namespace would have too many GPUs on any node. That prevents preemption. It skips Filter if that has nothing to
+// check.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	request := p.quotas.Of(pod)
 	if request == nil {
@@ -99,15 +98,15 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	return nil, nil
 }
 
-// PreFilterExtensions returns nil: who leaves a node in a dry run of preemption changes nothing before it has left.
+// PreFilterExtensions returns nil: the victims of a preemption dry run change nothing before they have left.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter closes nodes of a type of which the namespace has enough, and those that others leave for pods that are guaranteed them,
-// to who would borrow there: whatever their priorities, or each would take from the other what it was just given.
+// Filter rejects nodes of a type whose limit is reached, and nodes that victims leave for pods that are guaranteed them, for pods that would
+// borrow there. Priorities do not matter, or each would take from the other what it was just given.
 func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	s, err := cycle.Read[*state](cs, stateKey)
 	if err != nil || info.Node() == nil {
-		return nil // PreFilter has nothing to say of it
+		return nil // PreFilter had nothing to check
 	}
 	if s.request.Shuts(info.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, string(reason.TypeOverQuota.Text))
@@ -123,18 +122,18 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, i
 	return nil
 }
 
-// Reserve notes that the pod goes to a node, before the API server knows.
+// Reserve records that the pod goes to a node, before the API server knows.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.quotas.Reserve(pod, node)
 	return nil
 }
 
-// Unreserve notes that it does not.
+// Unreserve withdraws that.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	p.quotas.Unreserve(pod)
 }
 
-// SignPod refuses pods with GPUs while there are quotas: each that starts leaves less for the next.
+// SignPod refuses pods with GPUs while there are quotas: each pod that starts leaves less for the next.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if p.quotas.Any() && quota.WholeGPUs(pod) > 0 {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "GPUQuotas count pods one by one")
@@ -142,7 +141,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	return nil, nil
 }
 
-// wake has all pods tried that wait for GPUs: GPUQuotas have changed, of which kube-scheduler tells nobody.
+// wake activates all pods that wait for GPUs after a change of GPUQuotas, which kube-scheduler does not report.
 func (p *Plugin) wake() {
 	all, err := p.pods.List(labels.Everything())
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 //   - a node of the pool comes, or changes its type, or goes to another pool with the pods on it;
 //   - the pod itself asks for something else.
 //
-// Of GPUQuotas that change [Plugin.wake] tells.
+// Of GPUQuotas that change [Plugin.activateWaiting] tells.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, QueueingHintFn: afterNodeChange},
@@ -63,7 +63,7 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return hint.QueueIf(makesOthersYield(before, after) && (p.poolOf(after) == gpu.PodPool(pod) || before != nil && p.poolOf(before) == gpu.PodPool(pod)) && p.quotas.Of(pod).Over() == nil), nil
 }
 
-// poolOf is the pool in whose quotas a pod counts: that of the node that it is on, or that is kept for it, as far as it is known; else its own.
+// poolOf returns the pool in whose quotas a pod counts: that of its node or nominated node, as far as it is known; else its own.
 func (p *Plugin) poolOf(pod *corev1.Pod) string {
 	node, err := p.nodes.Get(cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName))
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *Plugin) poolOf(pod *corev1.Pod) string {
 	return gpu.PoolOf(node)
 }
 
-// makesOthersYield reports whether a pod has come to a node by which others may borrow, or goes to another one than was kept for it.
+// makesOthersYield reports whether a pod has come to a node, so that others may borrow, or goes to another node than its nominated one.
 func makesOthersYield(before, after *corev1.Pod) bool {
 	if before == nil {
 		return quota.WholeGPUs(after) > 0
@@ -80,12 +80,12 @@ func makesOthersYield(before, after *corev1.Pod) bool {
 	return before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName != before.Status.NominatedNodeName
 }
 
-// leavesMore reports whether a pod that is gone counted in a quota of another one, or a node was kept for it.
+// leavesMore reports whether a departed pod counted in a quota of another one, or had a nominated node.
 func (p *Plugin) leavesMore(gone, pod *corev1.Pod) bool {
 	return gone.Status.NominatedNodeName != "" || gone.Spec.NodeName != "" && p.quotas.Together(gone, pod)
 }
 
-// asksForOther reports whether what a pod asks for of quotas has changed.
+// asksForOther reports whether what a pod requests from quotas has changed.
 func asksForOther(before, after *corev1.Pod) bool {
 	first, _ := gpu.RequestOf(before)
 	second, _ := gpu.RequestOf(after)

@@ -1,10 +1,9 @@
-// Package gpureserve keeps the last idle nodes of a pool whole, for the pods that take a whole one: it rejects them for
-// smaller pods that would fit there. It runs at PreFilter, after GPUScore, which tells which pods are to be expected and
-// how many nodes to keep (its argument keepWholePerMille), and at Filter, after all others, so that its reason is why a
-// pod waits. Where GPUScore tells nothing, as by other strategies than LeastFragmentation, it keeps nothing. It has no
-// arguments. docs/fragmentation.md has the rule.
+// Package gpureserve keeps the last idle nodes of a pool whole for pods that need a whole node: it rejects these nodes for smaller pods that
+// would fit. It runs at PreFilter, after GPUScore, which forecasts the expected pods and determines how many nodes to keep (its argument
+// keepWholePerMille), and at Filter, after all others, so that its reason is why a pod waits. Without a forecast, as with other strategies than
+// LeastFragmentation, it keeps nothing. It has no arguments. docs/fragmentation.md has the rule.
 //
-// A pod that it keeps the last idle nodes of eight GPUs from:
+// A pod that it keeps off the last idle nodes of eight GPUs:
 //
 //	spec: {containers: [{resources: {limits: {nvidia.com/gpu: 2}}}]}
 package gpureserve
@@ -36,9 +35,9 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// Dependencies are what the instances of all profiles share.
+// Dependencies are shared by the instances of all profiles.
 type Dependencies struct {
-	// Devices knows the cards of nodes.
+	// Devices reads the GPUs of nodes.
 	Devices observe.Devices
 	// Now is the clock, time.Now if it is nil.
 	Now func() time.Time
@@ -50,7 +49,7 @@ type Plugin struct {
 	handle fwk.Handle
 	nodes  listersv1.NodeLister
 	idle   idleTimeouts
-	// shown is what the metrics show.
+	// shown is the state of the metrics.
 	shown atomic.Pointer[shown]
 }
 
@@ -75,7 +74,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// PreFilter finds out whether Filter has to keep any node from the pod, and skips the pod if not.
+// PreFilter determines whether Filter may have to keep a node from the pod, and skips the pod if not.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	expected := cycle.Expected(cs)
 	if expected == nil {
@@ -90,18 +89,18 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	return nil, nil
 }
 
-// PreFilterExtensions returns nil: what PreFilter found out does not depend on the pods of a node.
+// PreFilterExtensions returns nil: the result of PreFilter does not depend on the pods of a node.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter rejects an idle node that is kept whole. It judges the nodes of the snapshot: one that is idle only in a dry run
-// of preemption is not kept, nor is one that was promised to the pod.
+// Filter rejects an idle node that is kept whole. It judges the nodes of the snapshot: a node that is idle only in a dry run of preemption is
+// not kept, nor is the pod's nominated node.
 func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if node.Node() == nil || cardsInUse(node) {
 		return nil
 	}
 	k, err := cycle.Read[*keep](cs, stateKey)
 	if err != nil || pod.Status.NominatedNodeName == node.Node().Name || !p.worthKeeping(k, node) {
-		return nil // without what PreFilter found out, nothing is kept
+		return nil // without the state of PreFilter, nothing is kept
 	}
 	k.once.Do(func() { k.nodes, k.err = p.nodesToKeep(k, pod) })
 	if k.err != nil {
@@ -114,8 +113,7 @@ func (p *Plugin) Filter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, n
 	return fwk.NewStatus(fwk.Unschedulable, string(reason.KeptForWhole.Text))
 }
 
-// SignPod has nothing to tell apart: nodes are only kept from pods whose score follows from which pods are expected, and
-// those GPUScore does not sign.
+// SignPod adds nothing: nodes are only kept from pods whose score depends on the forecast, and GPUScore does not sign those.
 func (*Plugin) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
 }

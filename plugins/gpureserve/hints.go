@@ -20,7 +20,7 @@ import (
 //   - the pod itself asks for something else.
 //
 // What makes room on other nodes, the plugins know that rejected those. kube-scheduler tells nobody of a pod that leaves
-// the queue, the last one perhaps that would have taken a whole node: after [patience] the periodic flush finds that.
+// the queue, the last one perhaps that would have taken a whole node: after [maxKeepTime] the periodic flush finds that.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	nodeEvents := fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeTaint
 	return []fwk.ClusterEventWithHint{
@@ -41,7 +41,7 @@ func afterNodeChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.Qu
 	return hint.QueueIf(before == nil || offersOther(before, after)), nil
 }
 
-// offersOther reports whether a node changed in what its pool, its cards, its size and its being closed follow from.
+// offersOther reports whether a node changed in a way that affects its pool, its GPUs, its size or its availability.
 func offersOther(before, after *corev1.Node) bool {
 	return before.Spec.Unschedulable != after.Spec.Unschedulable ||
 		before.Annotations[names.AnnotationInventory] != after.Annotations[names.AnnotationInventory] ||
@@ -65,7 +65,7 @@ func (p *Plugin) afterPodChange(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return hint.QueueIf(after.UID == pod.UID && changed), nil
 }
 
-// poolOf is the pool of the node that a pod has left, as far as that is known; else its own.
+// poolOf returns the pool of the node that a pod has left, as far as it is known; else its own.
 func (p *Plugin) poolOf(gone *corev1.Pod) string {
 	node, err := p.nodes.Get(gone.Spec.NodeName)
 	if err != nil {

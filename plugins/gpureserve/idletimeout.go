@@ -14,20 +14,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation/observe"
 )
 
-// patience is how long a node is kept that nobody takes. The pods it is kept for may come no more, and a scheduler that
-// has little to do learns that late.
+// patience is how long an unused node is kept. The pods it is kept for may never come, and a scheduler with little to do learns that late.
 const patience = 30 * time.Minute
 
-// idleTimeouts remember since when each node is kept. All pods look at one clock: which nodes are kept differs between
-// them, by what they tolerate and ask for, and if each pod set the clocks by its own, none would ever run out. A restart
-// forgets them. The zero value has seen no node.
+// idleTimeouts record since when each node is kept. All pods share one clock: which nodes are kept differs between pods, by their tolerations
+// and requests, and if each pod had its own clocks, none would ever expire. A restart resets them. The zero value is empty.
 type idleTimeouts struct {
 	mu    sync.Mutex
 	since map[string]time.Time
 }
 
-// follow has the clock of a node begin again when a pod leaves it, which no attempt need see: the pod may have come
-// and gone between two of them. A handle without informers has no pods that leave.
+// follow restarts the clock of a node when a pod leaves it, which no attempt may have seen: the pod may have come and gone between two attempts.
+// A handle without informers has no such events.
 func (t *idleTimeouts) follow(factory informers.SharedInformerFactory) error {
 	if factory == nil {
 		return nil
@@ -38,7 +36,7 @@ func (t *idleTimeouts) follow(factory informers.SharedInformerFactory) error {
 	return nil
 }
 
-// left hears of a pod that is gone.
+// left handles the deletion of a pod.
 func (t *idleTimeouts) left(obj any) {
 	pod, ok := devices.Last[*corev1.Pod](obj)
 	if !ok || pod.Spec.NodeName == "" {
@@ -55,7 +53,7 @@ func (t *idleTimeouts) stop(node string) {
 	delete(t.since, node)
 }
 
-// sweep stops the clocks of nodes that are not idle any more.
+// sweep stops the clocks of nodes that are no longer idle.
 func (t *idleTimeouts) sweep(isIdle func(node string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,8 +64,7 @@ func (t *idleTimeouts) sweep(isIdle func(node string) bool) {
 	}
 }
 
-// expire takes those nodes out of the idle ones that have been kept for too long. The clocks of the others run from now on,
-// if they do not yet.
+// expire removes the nodes that have been kept for too long from the idle ones, and starts the clocks of the others.
 func (t *idleTimeouts) expire(idle sets.Set[string], now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

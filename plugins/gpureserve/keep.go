@@ -20,15 +20,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// keep is what keeps idle nodes from a pod while it is scheduled. Clones of the cycle share it.
+// keep is the set of idle nodes that are kept from a pod while it is scheduled. Clones of the cycle share it.
 type keep struct {
 	worth *fragmentation.Kept
 	pool  string
 	// most is how many nodes are kept.
 	most int
 
-	// nodes are the names of those that are, found out when the first node is in question: none if there are more than
-	// most, which is as many as the pods that take a whole node need.
+	// nodes are the names of the kept nodes, determined when the first node is filtered: none if there are more than most, which is enough for
+	// the pods that need a whole node.
 	once  sync.Once
 	nodes sets.Set[string]
 	err   error
@@ -39,8 +39,8 @@ type keep struct {
 // Clone implements fwk.StateData.
 func (k *keep) Clone() fwk.StateData { return k }
 
-// keepFrom returns what keeps nodes from a pod, nil if there is none to keep: the pod takes a whole node or no card, or it
-// is urgent, or one of a gang, whose other members would take places and give them up again for want of this one.
+// keepFrom returns the nodes kept from a pod, nil for none: the pod takes a whole node or no GPU, it is urgent, or it is a gang member whose
+// siblings would take places and give them up again without it.
 func keepFrom(expected *cycle.Expectation, pod *corev1.Pod) *keep {
 	asked := &expected.Asked
 	if asked.NoCards() || gang.MayBeMember(pod) || mayPreempt(pod, 0) {
@@ -63,8 +63,8 @@ func mayPreempt(pod *corev1.Pod, priority int32) bool {
 		schedulinghelper.PodPriority(pod) > priority
 }
 
-// nodesToKeep returns the nodes that are kept, none if there are more than have to be, or if the pod could evict somebody
-// instead. A node that the pod does not tolerate, or that is cordoned, is left out: it may serve nobody.
+// nodesToKeep returns the kept nodes, none if there are more than necessary, or if the pod could preempt instead. Nodes that the pod does not
+// tolerate, or that are cordoned, are left out: they may be of no use to anyone.
 func (p *Plugin) nodesToKeep(k *keep, pod *corev1.Pod) (sets.Set[string], error) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -89,20 +89,20 @@ func (p *Plugin) nodesToKeep(k *keep, pod *corev1.Pod) (sets.Set[string], error)
 	return idle, nil
 }
 
-// isIdle reports whether there is such a node, and nobody uses its cards.
+// isIdle reports whether a node exists, and none of its GPUs is in use.
 func (p *Plugin) isIdle(name string) bool {
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
 	return err == nil && node.Node() != nil && !cardsInUse(node)
 }
 
-// holdsAVictim reports whether a pod could evict one of those on a node.
+// holdsAVictim reports whether a pod could evict one of the pods on a node.
 func holdsAVictim(pod *corev1.Pod, node fwk.NodeInfo) bool {
 	return slices.ContainsFunc(node.GetPods(), func(other fwk.PodInfo) bool {
 		return mayPreempt(pod, schedulinghelper.PodPriority(other.GetPod()))
 	})
 }
 
-// worthKeeping reports whether a node, none of whose cards is in use, could take one of the pods that nodes are kept for.
+// worthKeeping reports whether an idle node could take one of the pods that nodes are kept for.
 func (p *Plugin) worthKeeping(k *keep, node fwk.NodeInfo) bool {
 	if gpu.PoolOf(node.Node()) != k.pool {
 		return false

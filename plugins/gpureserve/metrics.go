@@ -11,18 +11,18 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// keptPods counts attempts, whether or not they found another node. It has the name of the plugin that kept nodes before.
+// keptPods counts attempts, whether or not they found another node. It is named after the plugin that kept nodes before.
 var keptPods = metrics.NewCounterVec(&metrics.CounterOpts{
 	Name:           "gpu_scheduler_score_kept_whole_pods_total",
 	Help:           "Scheduling attempts in which an idle node was kept whole from a pod that would have fitted there, by pool.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"pool"})
 
-// registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
+// registerMetrics registers the metrics of the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(keptPods) })
 
-// showPools has a value of keptPods for each pool there is, before it counts anything: a rate begins at 0. That of a pool
-// which is gone is dropped, or the values would be those of all pools that ever were.
+// showPools initializes keptPods for each existing pool, so that a rate begins at 0. It deletes the values of pools that are gone, or they would
+// accumulate.
 func showPools(last, now sets.Set[string]) {
 	for pool := range last.Difference(now) {
 		keptPods.Delete(map[string]string{"pool": pool})
@@ -32,25 +32,25 @@ func showPools(last, now sets.Set[string]) {
 	}
 }
 
-// mostPools is how many pools are counted one by one. Nodes are labelled by every kubelet: their pools have no bound.
+// mostPools is how many pools are counted individually. Every kubelet can label its node, so the number of pools is unbounded.
 const (
 	mostPools  = 200
 	otherPools = "(others)"
 )
 
-// shownPools are those of the forecasts that are counted one by one, the first by name.
+// shownPools returns the pools of the forecasts that are counted individually, the first by name.
 func shownPools(of *fragmentation.Forecasts) sets.Set[string] {
 	all := slices.Sorted(of.Pools())
 	return sets.New(all[:min(len(all), mostPools)]...)
 }
 
-// shown is what a plugin shows for the forecasts that it saw last.
+// shown is the forecasts that the metrics of a plugin reflect.
 type shown struct {
 	forecasts *fragmentation.Forecasts
 	pools     sets.Set[string]
 }
 
-// show has the metrics show the pools of the forecasts, if they are others than before.
+// show updates the pools of the metrics if the forecasts have changed.
 func (p *Plugin) show(forecasts *fragmentation.Forecasts) {
 	before := p.shown.Load()
 	if before == nil {
@@ -64,7 +64,7 @@ func (p *Plugin) show(forecasts *fragmentation.Forecasts) {
 	showPools(before.pools, now.pools)
 }
 
-// label is what a pool is counted as.
+// label returns the metric label of a pool.
 func (s *shown) label(pool string) string {
 	if s == nil || !s.pools.Has(pool) {
 		return otherPools

@@ -8,8 +8,8 @@ const (
 	sizeCost = 10
 )
 
-// byCards values the cards that Reserve would choose, 0–100, and false if there are none for the demand. Pods of
-// several whole cards like well connected ones; pods of one, or of shares, like those that nobody needs as a set.
+// byCards scores the GPUs that Reserve would choose, 0–100, and returns false if there are none for the demand. Pods of several whole GPUs
+// prefer well connected ones; pods of one GPU, or of shares, prefer those that are not useful as a set.
 func byCards(a *gpu.Allocator, used *gpu.Used, d *gpu.Demand) (int64, bool) {
 	plan, reason := a.Allocate(used, d)
 	if !reason.IsZero() {
@@ -23,8 +23,8 @@ func byCards(a *gpu.Allocator, used *gpu.Used, d *gpu.Demand) (int64, bool) {
 	return keeping(lost, linkedShare(a, a.Healthy()) > 0), true
 }
 
-// connection values a set: how near it comes to the best of its size on the node, scaled down to half by the pairs
-// that no NVLink connects, so that nodes compare, too.
+// connection scores a set: how close it comes to the best of its size on the node, scaled down to half by the pairs without NVLink, so that
+// nodes are comparable.
 func connection(a *gpu.Allocator, set gpu.Set) int64 {
 	scale := unsuited*whole + (full-unsuited)*linkedShare(a, set)
 	return a.SetValue(set) * scale / (full * whole)
@@ -48,7 +48,7 @@ func linkedShare(a *gpu.Allocator, set gpu.Set) int64 {
 	return linked * whole / pairs
 }
 
-// largestLost is the binary logarithm of the largest set of which there are fewer than before, 0 for none.
+// largestLost returns the binary logarithm of the largest set size with fewer sets than before, 0 for none.
 func largestLost(before, after gpu.Potential) int64 {
 	switch {
 	case after.Eights < before.Eights:
@@ -61,7 +61,7 @@ func largestLost(before, after gpu.Potential) int64 {
 	return 0
 }
 
-// keeping values what a pod of one card leaves, by the set that is lost. Sets without NVLink are worth half.
+// keeping scores what a pod of one GPU leaves, by the set that is lost. Sets without NVLink count half.
 func keeping(lost int64, nvlink bool) int64 {
 	if lost == 0 {
 		return full

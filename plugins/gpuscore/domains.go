@@ -6,10 +6,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
-// maxPlaced bounds of how many nodes the failure domains are remembered, of all candidates together.
+// maxPlaced bounds the number of nodes with cached failure domains, of all candidates together.
 const maxPlaced = 1 << 17
 
-// domainTables remember the failure domains of candidates. The zero value knows of none. It is used by one goroutine.
+// domainTables cache the failure domains of candidates. The zero value is empty. Only one goroutine uses it.
 type domainTables struct {
 	known map[*shortlist.Candidates]*domains
 }
@@ -39,7 +39,7 @@ func (t *domainTables) of(candidates *shortlist.Candidates) *domains {
 type domains struct {
 	racks   []rack
 	numbers map[rack]int
-	// nodes and in are by the position of the node: what it was when it was read, and the number of its rack.
+	// nodes and in are by node position: the node as it was read, and the number of its rack.
 	nodes []*corev1.Node
 	in    []int
 }

@@ -8,8 +8,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// leastFragmentation values a node by what the pod would waste there, 0–100 points in units of fragmentation.Fraction, and
-// says whether its cards are in use.
+// leastFragmentation scores a node by what the pod would waste there, 0–100 points in units of fragmentation.Fraction, and returns whether its
+// GPUs are in use.
 func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, inUse bool) {
 	placed, ok := p.placementOf(s, node)
 	if !ok {
@@ -18,14 +18,14 @@ func (p *Plugin) leastFragmentation(s *state, node fwk.NodeInfo) (value int64, i
 	return placed.on.Value(&s.ask, placed.cardMiB)
 }
 
-// placement is a pod on the cards of a node that it would get, which are of a size.
+// placement is a pod on the GPUs of a node that it would get, with the size of these GPUs.
 type placement struct {
 	on      fragmentation.Placement
 	shape   fragmentation.Shape
 	cardMiB int64
 }
 
-// placementOf puts the pod on a node, and returns false if there are no cards for it, or none of the pool are known yet.
+// placementOf places the pod on a node, and returns false if there are no GPUs for it, or the pool has no known GPUs yet.
 func (p *Plugin) placementOf(s *state, node fwk.NodeInfo) (placement, bool) {
 	allocator, used, _ := p.Devices.Cards(node)
 	plan, reason := allocator.Allocate(used, &s.wants.Demand)
@@ -40,7 +40,7 @@ func (p *Plugin) placementOf(s *state, node fwk.NodeInfo) (placement, bool) {
 	milliCPU, memoryMiB := observe.LeftOf(node)
 	placed.on = expected.On(&placed.shape, milliCPU, memoryMiB)
 	cards := allocator.Inventory().Cards
-	unnamed := used.Unknown().Whole // cards that are held, and nobody knows which
+	unnamed := used.Unknown().Whole // GPUs in use that are not identified
 	for card := range allocator.Healthy().All() {
 		free := freeOf(allocator, used, card)
 		if free == fragmentation.Whole && unnamed > 0 {
@@ -52,7 +52,7 @@ func (p *Plugin) placementOf(s *state, node fwk.NodeInfo) (placement, bool) {
 	return placed, true
 }
 
-// at values the pod on another host with the same cards.
+// at scores the pod on another host with the same GPUs.
 func (p *placement) at(s *state, host *hostState) (value int64, inUse bool) {
 	shape := p.shape
 	shape.MilliCPU, shape.MemoryMiB = host.milliCPU, host.memoryMiB
@@ -60,8 +60,8 @@ func (p *placement) at(s *state, host *hostState) (value int64, inUse bool) {
 	return on.Value(&s.ask, p.cardMiB)
 }
 
-// cardMemory is what shares can hold of the first of some cards, or of the node's first if they are none. A pod whose cards
-// differ is valued as if all were like that one.
+// cardMemory returns the shareable memory of the first of some GPUs, or of the node's first if the set is empty. If GPUs differ, all are scored
+// like that one.
 func cardMemory(allocator *gpu.Allocator, chosen gpu.Set) int64 {
 	cards := allocator.Inventory().Cards
 	switch {

@@ -49,15 +49,15 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// Dependencies are what the instances of all profiles share.
+// Dependencies are shared by the instances of all profiles.
 type Dependencies struct {
 	// Explain leaves the scores in the cycle state, for the plugin that records them.
 	Explain bool
-	// Devices is nil where cards are only counted; then labels say how they are connected.
+	// Devices is nil where GPUs are only counted; then labels say how they are connected.
 	Devices observe.Devices
 	// Attempts numbers scheduling attempts. nil has numbers of its own.
 	Attempts *cycle.Attempts
-	// Promises are what jobs in line were promised. nil promises nothing.
+	// Promises are the start reservations of queued jobs. nil makes none.
 	Promises *backfill.Promises
 }
 
@@ -73,7 +73,7 @@ type Plugin struct {
 	forecaster observe.Forecaster
 }
 
-// wants is what a pod says that a score depends on.
+// wants is the part of a pod that its score depends on.
 type wants struct {
 	Request gpu.Request
 	Types   gpu.Types
@@ -82,20 +82,19 @@ type wants struct {
 	Demand gpu.Demand
 }
 
-// state holds what PreScore read. Only scores grow, which is safe from many goroutines, so clones share it, and one
-// scheduling cycle has one policy.
+// state is what PreScore read. Only scores grow, which is safe for concurrent use, so clones share it, and one scheduling cycle has one policy.
 type state struct {
 	wants     wants
 	policy    *policy
 	strategy  configv1.Strategy
 	job       job
-	replicas  *replicas         // nil where the strategy does not ask for them
-	assumed   *standing         // how all nodes are taken to stand, nil to find out
-	ask       fragmentation.Ask // zero, as the forecasts, where the strategy does not ask for them
+	replicas  *replicas         // nil if the strategy does not need them
+	assumed   *standing         // the assumed standing of all nodes, nil to compute it
+	ask       fragmentation.Ask // zero, like the forecasts, if the strategy does not need them
 	forecasts *fragmentation.Forecasts
-	scores    *cycle.Scores // nil where nobody asks for an explanation
-	// behind is what was promised to those behind the pod in line, nil for nothing: it may take that, and does not where another node is
-	// worth as much.
+	scores    *cycle.Scores // nil without explanations
+	// behind is what jobs behind the pod in the queue have reserved, nil for nothing. The pod may use that, but does not if another node
+	// has the same score.
 	behind *backfill.Closed
 }
 
@@ -112,7 +111,7 @@ func Factory(deps Dependencies) func(context.Context, runtime.Object, fwk.Handle
 	}
 }
 
-// newPlugin completes a plugin for one profile. It refuses invalid arguments with the path and the value.
+// newPlugin completes a plugin for one profile. It rejects invalid arguments with the path and the value.
 func newPlugin(ctx context.Context, obj runtime.Object, plugin *Plugin) (fwk.Plugin, error) {
 	given, ok := obj.(*configv1.GPUScoreArgs)
 	if !ok {
@@ -135,8 +134,8 @@ func newPlugin(ctx context.Context, obj runtime.Object, plugin *Plugin) (fwk.Plu
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// PreScore reads the pod and the policy once for all nodes, and finds the other replicas of the pod's job. On a short
-// list, PreFilter has done so.
+// PreScore reads the pod and the policy once for all nodes, and finds the other replicas of the pod's job. With a short list, PreFilter has done
+// so.
 func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	if shortlist.Open(cs).Used() {
 		return nil
@@ -164,7 +163,7 @@ func (p *Plugin) PreScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod,
 	return nil
 }
 
-// foresee adds the forecasts, once for an attempt, where the strategy asks for it. Cards that are only counted have none.
+// foresee adds the forecasts, once per attempt, if the strategy needs them. GPUs that are only counted have none.
 func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err error) {
 	if s.strategy != configv1.LeastFragmentation || p.Devices == nil || s.forecasts != nil {
 		return nil
@@ -179,8 +178,8 @@ func (p *Plugin) foresee(cs fwk.CycleState, s *state, pod *corev1.Pod) (err erro
 	return nil
 }
 
-// CountAhead counts the pods that forecasts are made from, where there may be some: for a process that does not lead, so that its first
-// attempt need not.
+// CountAhead counts the pods that forecasts are based on, if there may be forecasts. A standby process calls it, to speed up its first attempt
+// as a leader.
 func (p *Plugin) CountAhead() error {
 	if p.Devices == nil || !p.policy.Load().mayForesee() {
 		return nil
@@ -188,7 +187,7 @@ func (p *Plugin) CountAhead() error {
 	return p.forecaster.CountAhead(p.handle)
 }
 
-// explain makes room for the scores of a pod that asks for GPUs, and leaves it where the plugin that records finds it.
+// explain allocates the scores of a pod that requests GPUs, and stores them for the plugin that records them.
 func (p *Plugin) explain(cs fwk.CycleState, s *state, nodes int) {
 	if !p.Explain || s.wants.Request.IsZero() {
 		return
@@ -218,13 +217,13 @@ func (p *Plugin) stateFor(pod *corev1.Pod) (*state, error) {
 	}, nil
 }
 
-// spreadsReplicas says whether the pod's score depends on where the other pods of its job are.
+// spreadsReplicas reports whether the pod's score depends on the location of the other pods of its job.
 func (s *state) spreadsReplicas() bool {
 	return s.strategy == configv1.SpreadReplicas && s.job.name != "" && !s.wants.Request.IsZero()
 }
 
-// SignPod tells which pods the plugin treats alike: those that want the same, under one policy. Replicas that are to
-// be spread are not: where one goes, the next should not. Neither are those whose score follows the demand.
+// SignPod identifies pods that the plugin treats alike: those with equal wants, under one policy. Replicas that are to be spread are excluded,
+// because the next one should not follow the first, and so are pods whose score depends on the demand.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	s, err := p.stateFor(pod)
 	if err != nil {

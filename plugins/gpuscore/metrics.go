@@ -48,7 +48,7 @@ var (
 	}, []string{"profile"})
 )
 
-// startReloadMetrics shows a profile that follows a file before anything has come of it.
+// startReloadMetrics initializes the metrics of a profile with a policy file.
 func startReloadMetrics(profile string) {
 	for _, result := range []string{labelInEffect, labelRefused} {
 		policyReloads.WithLabelValues(profile, result)
@@ -67,7 +67,7 @@ func countReload(profile string, o outcome) {
 	policyLastReloadSuccessful.WithLabelValues(profile).Set(successful)
 }
 
-// registerMetrics shows the metrics on the scheduler's /metrics, once for all profiles.
+// registerMetrics registers the metrics of the scheduler's /metrics, once for all profiles.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(scoredPods, policyReloads, policyGeneration, policyLastReloadSuccessful)
 	for _, label := range []string{labelNoGPU, labelWhole, labelShared, labelMIG} {

@@ -11,17 +11,17 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// nodeState is all of a node that GPUFilter's verdict on it and its value depend on, but for the replicas of the pod's job.
-// Nodes of equal state are worth the same to every pod, so that one of them is looked at for all. What a verdict or a value
-// begins to read of a node has its place here.
+// nodeState is everything of a node that GPUFilter's verdict on it and its score depend on, except the replicas of the pod's job. Nodes of equal
+// state have the same score for every pod, so one of them is evaluated for all. Anything else of a node that a verdict or a score begins to use
+// must be added here.
 type nodeState struct {
-	// gpus is a handle, since thousands of nodes have the same: it is hashed when a node is read, and not for each pod.
+	// gpus is a handle, since thousands of nodes share one: it is hashed when a node is read, and not for each pod.
 	gpus unique.Handle[gpuState]
 	host hostState
 }
 
-// gpuState is the part of it that the verdict depends on, and what LeastFragmentation weighs against CPU and memory. Where
-// all hosts differ there are still few of these.
+// gpuState is the part of it that the verdict depends on, and that LeastFragmentation weighs against CPU and memory. There are few of these even
+// if all hosts differ.
 type gpuState struct {
 	// build and cards are the node's cards and what of them is in use.
 	build *gpu.Build

@@ -13,8 +13,8 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// asks is what Kubernetes' own plugins ask of a node for a pod, whatever else runs in the cluster. A list of nodes that
-// they would all reject is of no use, so that they are asked before: it costs a part of what the plugins do.
+// asks is what Kubernetes' own plugins require of a node for a pod, whatever else runs in the cluster. A list of nodes that they
+// would all reject is useless, so they are checked first, at a fraction of the plugins' cost.
 type asks struct {
 	pod      *corev1.Pod
 	affinity nodeaffinity.RequiredNodeAffinity
@@ -40,15 +40,15 @@ func asksOf(pod *corev1.Pod) *asks {
 	return a
 }
 
-// areMet reports whether a node is open to the pod, by labels and taints, and has room for it. It is never false where
-// NodeAffinity, NodeUnschedulable, TaintToleration and NodeResourcesFit all accept the node.
+// areMet reports whether a node admits the pod by labels and taints, and has room for it. It is never false if NodeAffinity, NodeUnschedulable,
+// TaintToleration and NodeResourcesFit all accept the node.
 func (a *asks) areMet(info fwk.NodeInfo) bool {
 	return a.haveRoom(info) && tolerates(a.pod, info.Node()) && a.match(info.Node())
 }
 
 func (a *asks) match(node *corev1.Node) bool {
 	matches, err := a.affinity.Match(node)
-	return matches || err != nil // what is wrong with the affinity, NodeAffinity tells
+	return matches || err != nil // NodeAffinity reports a malformed affinity
 }
 
 func (a *asks) haveRoom(info fwk.NodeInfo) bool {
@@ -65,7 +65,7 @@ func (a *asks) haveRoom(info fwk.NodeInfo) bool {
 
 func fits(asked, all, taken int64) bool { return asked == 0 || asked <= all-taken }
 
-// tolerates reports whether no taint keeps a pod from a node, that of a cordoned one among them.
+// tolerates reports whether the pod tolerates all taints of a node, including that of a cordoned node.
 func tolerates(pod *corev1.Pod, node *corev1.Node) bool {
 	if node.Spec.Unschedulable && !schedulinghelper.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, &cordoned, true) {
 		return false

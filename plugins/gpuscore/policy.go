@@ -7,7 +7,7 @@ import (
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 )
 
-// policy is how nodes are valued: the arguments, flattened. It never changes; a reload makes another.
+// policy is how nodes are scored: the flattened arguments. It never changes; a reload creates another one.
 type policy struct {
 	// generation counts the policies of this process: 0 for the arguments in the configuration.
 	generation int64
@@ -15,7 +15,7 @@ type policy struct {
 	strategy   configv1.Strategy
 	byJobType  map[string]configv1.Strategy
 	target     band
-	// keepWhole is how many nodes to keep whole, in a thousand of those worth keeping.
+	// keepWhole is how many nodes to keep whole, per thousand worth keeping.
 	keepWhole  int64
 	compatible map[string][]string
 }
@@ -53,7 +53,7 @@ func (p *policy) strategyFor(jobType string) configv1.Strategy {
 	return p.strategy
 }
 
-// mayForesee reports whether pods of some type of job are placed by which pods are to be expected.
+// mayForesee reports whether pods of some job type are placed by a forecast.
 func (p *policy) mayForesee() bool {
 	return p.strategy == configv1.LeastFragmentation || slices.Contains(slices.Collect(maps.Values(p.byJobType)), configv1.LeastFragmentation)
 }

@@ -17,30 +17,30 @@ import (
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 )
 
-// reloadPeriod is how often the policy file is read. Reading some hundred bytes each second costs nothing, works on
-// every file system and through the symbolic links that the kubelet swaps under a mounted ConfigMap; notifications
-// are lost across such swaps unless the right folder is watched, and would need the same reading as a fallback.
+// reloadPeriod is how often the policy file is read. Reading some hundred bytes each second costs nothing, and works on every file system and
+// through the symbolic links that the kubelet swaps under a mounted ConfigMap. Notifications are lost across such swaps unless the right folder
+// is watched, and would need the same reads as a fallback.
 const reloadPeriod = time.Second
 
-// reloader keeps a policy as a file has it.
+// reloader keeps a policy in sync with a file.
 type reloader struct {
 	path   string
 	policy *atomic.Pointer[policy]
 	report func(ctx context.Context, o outcome)
-	// judged is what the file was when a policy was last made or refused, so that each is reported once.
+	// judged is the version of the file that was last applied or refused, so that each version is reported once.
 	judged version
 }
 
-// version is what is found at the path of a policy file: its content, or why that cannot be read.
+// version is the content at the path of a policy file, or why it cannot be read.
 type version struct{ content, problem string }
 
-// digest tells versions apart for people.
+// digest identifies a version for people.
 func (v version) digest() string {
 	sum := sha256.Sum256([]byte(v.content + v.problem))
 	return hex.EncodeToString(sum[:4])
 }
 
-// outcome is what came of a new version of the file.
+// outcome is the result of a new version of the file.
 type outcome struct {
 	path       string
 	digest     string // of the version found
@@ -48,8 +48,8 @@ type outcome struct {
 	err        error  // why the file was refused, nil when it is in effect
 }
 
-// follow keeps the plugin's policy as the file has it until ctx ends. The file is read before follow returns, so that
-// no pod is scored by the arguments while there is a policy.
+// follow keeps the plugin's policy in sync with the file until ctx ends. The file is read before follow returns, so that no pod is scored by the
+// arguments if there is a policy.
 func (p *Plugin) follow(ctx context.Context, path string) {
 	reporter := newReporter(p.handle)
 	r := &reloader{path: path, policy: &p.policy, report: reporter.report}
@@ -59,8 +59,7 @@ func (p *Plugin) follow(ctx context.Context, path string) {
 	go wait.UntilWithContext(ctx, r.check, reloadPeriod)
 }
 
-// check reads the file, and puts it in effect or refuses it if it is another one than before. A file that has never
-// been there is no mistake: it may come later.
+// check reads the file, and applies or refuses it if it has changed. A file that has never existed is no error: it may appear later.
 func (r *reloader) check(ctx context.Context) {
 	data, err := os.ReadFile(r.path)
 	found := version{content: string(data)}
@@ -79,7 +78,7 @@ func (r *reloader) check(ctx context.Context) {
 	r.report(ctx, outcome{path: r.path, digest: found.digest(), generation: r.policy.Load().generation, err: err})
 }
 
-// apply puts a policy in effect from the next scheduling cycle on, or changes nothing.
+// apply applies a policy from the next scheduling cycle on, or changes nothing.
 func (r *reloader) apply(data []byte) error {
 	args, err := configv1.ParseScorePolicy(data)
 	if err != nil {
@@ -89,5 +88,5 @@ func (r *reloader) apply(data []byte) error {
 	return nil
 }
 
-// missing says whether the file has never been there.
+// missing reports whether the file has never existed.
 func (r *reloader) missing() bool { return r.judged == (version{}) }

@@ -7,15 +7,15 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// replicaCount knows on which nodes each job has replicas. It follows the snapshot: the pods of a node are read again when
-// it has changed, which costs the others a comparison. The zero value knows of none. It is used by one goroutine.
+// replicaCount counts the replicas of each job by node. It follows the snapshot: the pods of a changed node are read again, and the other nodes
+// cost a comparison. The zero value is empty. Only one goroutine uses it.
 type replicaCount struct {
 	all         []fwk.NodeInfo
 	generations []int64
-	// seen is up to where the changes of nodes are known, and positions are those of the nodes by name.
+	// seen is the last known change of nodes, and positions are the nodes' positions by name.
 	seen      cycle.Mark
 	positions map[string]int
-	// jobs are those of each node, once for each replica, and nodes the positions that each job has replicas at.
+	// jobs are the jobs on each node, once for each replica. nodes are the positions of each job's replicas.
 	jobs  [][]job
 	nodes map[job]map[int]int
 }
@@ -55,10 +55,10 @@ func (c *replicaCount) update(all []fwk.NodeInfo, changes *cycle.Changes) {
 	}
 }
 
-// fewChanged is how many nodes there must be for each that has changed, so that the changed ones are looked up by name.
+// fewChanged is the minimum ratio of all nodes to changed nodes at which the changed ones are looked up by name.
 const fewChanged = 4
 
-// reset forgets all that is known, now that the nodes are others.
+// reset drops everything, for another list of nodes.
 func (c *replicaCount) reset(all []fwk.NodeInfo) {
 	*c = replicaCount{
 		all: all, generations: make([]int64, len(all)), positions: make(map[string]int, len(all)),
@@ -80,7 +80,7 @@ func (c *replicaCount) look(i int) {
 	}
 }
 
-// read replaces what is known of a node.
+// read replaces the entries of a node.
 func (c *replicaCount) read(i int, node fwk.NodeInfo) {
 	for _, j := range c.jobs[i] {
 		delete(c.nodes[j], i)

@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle/shortlist"
 )
 
-// job tells replicas of one job from other pods. Pods of another revision of a Deployment do not count: they are
-// about to go, and a rollout would otherwise end up where they are not, rather than spread.
+// job identifies the replicas of one job. Pods of another revision of a Deployment do not count: they are about to go, and a rollout would
+// otherwise avoid their nodes instead of spreading.
 type job struct{ namespace, name, jobType, revision string }
 
 func jobOf(pod *corev1.Pod) job {
@@ -36,7 +36,7 @@ func (j *job) replicasOn(node fwk.NodeInfo) int {
 	return count
 }
 
-// rack is a rack by its full name: racks of two zones may be labelled alike.
+// rack is a rack by its full name: racks of two zones may have the same label.
 type rack struct{ zone, name string }
 
 func rackOf(node *corev1.Node) rack {
@@ -56,7 +56,7 @@ func (c crowd) compare(other crowd) int {
 	return cmp.Or(c.compareDomains(other), cmp.Compare(c.node, other.node))
 }
 
-// replicas is where the replicas of one job are. Nodes without a label for zone or rack share one that is unknown.
+// replicas is the location of the replicas of one job. Nodes without a label for zone or rack share an unknown one.
 type replicas struct {
 	byZone map[string]int
 	byRack map[rack]int
@@ -80,32 +80,32 @@ func (r *replicas) around(node *corev1.Node) crowd {
 	return crowd{zone: r.byZone[at.zone], rack: r.byRack[at], node: r.byNode[node.Name]}
 }
 
-// standingOf says whether no candidate is in a failure domain with fewer replicas, and whether none of those that are
-// in such a domain has fewer on the node itself.
+// standingOf returns whether no candidate is in a failure domain with fewer replicas, and whether no candidate in such a domain has fewer on the
+// node itself.
 func (r *replicas) standingOf(node *corev1.Node) standing { return r.standingAmong(r.around(node)) }
 
-// standingAmong is standingOf for a node of which is known what is around it.
+// standingAmong is standingOf for a node whose surrounding replicas are known.
 func (r *replicas) standingAmong(c crowd) standing {
 	return standing{bestDomain: c.compareDomains(r.fewest) <= 0, bestNode: c.node <= r.fewest.node}
 }
 
-// standing is how a node stands among those that a job may have a replica on. The zero value stands worst.
+// standing is how a node ranks for a replica of a job. The zero value is the worst.
 type standing struct{ bestDomain, bestNode bool }
 
-// standings are all that there are, the best first.
+// standings are all possible values, the best first.
 var standings = [...]standing{{true, true}, {true, false}, {false, true}, {false, false}}
 
-// firstForReplica returns the nodes worth most to a replica that is to be spread. A node's value follows from its state
-// and from how it stands, so that there is a ranking for each standing, of which those nodes count that stand so.
+// firstForReplica returns the best nodes for a replica that is to be spread. A node's score depends on its state and its standing, so each
+// standing has its own ranking, in which only the nodes with that standing count.
 func (a *attempt) firstForReplica(cs fwk.CycleState) []fwk.NodeInfo {
 	near, ties := a.Plugin.replicas.of(a.job, a.question.Nodes, a.question.Changes), a.ties(tried)
-	ties.Size = 0 // nodes of lower values stand behind those of other standings
+	ties.Size = 0 // nodes of lower scores rank behind those of other standings
 	var first []fwk.NodeInfo
 	highest, best := shortlist.Unfit, a.rankingAs(standings[0])
 	near.fewest = a.fewest(near, best)
 	stand := a.countStandings(near, best)
 	for _, as := range standings {
-		if stand[as] == 0 { // or all nodes would be gone through to find none
+		if stand[as] == 0 { // otherwise all nodes would be visited in vain
 			continue
 		}
 		ranking := a.rankingAs(as)
@@ -134,7 +134,7 @@ func (a *attempt) firstForReplica(cs fwk.CycleState) []fwk.NodeInfo {
 	return first
 }
 
-// countStandings returns how many of the nodes that the pod fits on stand in each way.
+// countStandings returns how many of the nodes that fit the pod have each standing.
 func (a *attempt) countStandings(near *replicas, ranking *shortlist.Ranking[nodeState]) map[standing]int {
 	domains := a.domains.of(a.question.Candidates)
 	around, stand := domains.crowds(near), map[standing]int{}
@@ -146,14 +146,14 @@ func (a *attempt) countStandings(near *replicas, ranking *shortlist.Ranking[node
 	return stand
 }
 
-// rankingAs values the candidates as if all stood in one way.
+// rankingAs ranks the candidates as if all had one standing.
 func (a *attempt) rankingAs(as standing) *shortlist.Ranking[nodeState] {
 	s, of := *a.state, a.kind
 	s.assumed, of.assumed = &as, as
 	return a.ranking(of, &s)
 }
 
-// fewest returns the least crowd around any node that the pod fits on.
+// fewest returns the least crowded location of any node that fits the pod.
 func (a *attempt) fewest(near *replicas, ranking *shortlist.Ranking[nodeState]) crowd {
 	domains := a.domains.of(a.question.Candidates)
 	around := domains.crowds(near)
@@ -161,7 +161,7 @@ func (a *attempt) fewest(near *replicas, ranking *shortlist.Ranking[nodeState]) 
 	for i, info := range ranking.Fitting() {
 		node := info.Node()
 		at := domains.at(i, node)
-		if at == len(around) { // a domain that no node was in before
+		if at == len(around) { // a new domain
 			around = domains.crowds(near)
 		}
 		c := around[at]

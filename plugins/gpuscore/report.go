@@ -14,7 +14,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// What the events on a policy file say.
+// Events about a policy file.
 const (
 	actionReload    = "ReloadScoringPolicy"
 	reasonInEffect  = "ScoringPolicyInEffect"
@@ -23,9 +23,9 @@ const (
 	shortenedSuffix = "..."
 )
 
-// schedulersLease is what the events are about: the object that stands for the scheduler, whichever replica leads, and
-// that events of leader election are about, too. The digest makes each version of the file a subject of its own:
-// events on one subject are counted as a series of the first, whose message is the only one that is kept.
+// schedulersLease is the subject of the events: the object that stands for the scheduler, whichever replica leads, and that leader election
+// events refer to as well. The digest makes each version of the file a separate subject: events on one subject are aggregated into a series that
+// only keeps the first message.
 func schedulersLease(digest string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: coordinationv1.SchemeGroupVersion.String(),
@@ -36,7 +36,7 @@ func schedulersLease(digest string) *corev1.ObjectReference {
 	}
 }
 
-// reporter tells of reloads in the log, in metrics and in events. Every replica reports: each reads its own mount.
+// reporter reports reloads in the log, in metrics and in events. Every replica reports, because each reads its own mount.
 type reporter struct {
 	recorder events.EventRecorder // nil where there is no API server
 	profile  string

@@ -18,28 +18,26 @@ import (
 const (
 	full = fwk.MaxNodeScore
 
-	// compatible is the value of a type that only comes near the one wished for.
+	// compatible is the score of a type that only comes close to the preferred one.
 	compatible = 70
-	// unsuited is the value of an interconnect that works, but would serve another pod better.
+	// unsuited is the score of an interconnect that works, but would suit another pod better.
 	unsuited = 50
 
-	// whole is all of a node's GPUs in basis points, the unit of shares: fine enough that rounding does not
-	// make unequal nodes equal.
+	// whole is all of a node's GPUs in basis points, the unit of shares: fine enough that rounding does not make unequal nodes equal.
 	whole = 10_000
 
-	// noGPUs is what a node without GPUs is worth to a pod that needs none, by the strategy LeastFragmentation: more
-	// than any other node.
+	// noGPUs is the score of a node without GPUs for a pod that needs none, with the strategy LeastFragmentation: more than any other node.
 	noGPUs = 2*full*fragmentation.Fraction + 2
 )
 
-// weights say how much each part counts. Their sum is positive.
+// weights are the weights of the parts. Their sum is positive.
 type weights struct{ utilization, typeMatch, topology int64 }
 
 // parts are the three values of a node, each 0–100.
 type parts struct {
 	utilization, typeMatch, topology int64
-	// fine is utilization before rounding, in units of fragmentation.Fraction, and inUse decides between nodes that are
-	// equal in the parts. Both are for the strategy LeastFragmentation alone.
+	// fine is utilization before rounding, in units of fragmentation.Fraction. inUse decides between nodes with equal parts. Both are used by
+	// the strategy LeastFragmentation only.
 	fine  int64
 	inUse bool
 }
@@ -57,13 +55,12 @@ func (w weights) total(p parts) int64 {
 	return (w.utilization*p.utilization + w.typeMatch*p.typeMatch + w.topology*p.topology) / w.all()
 }
 
-// fine is the weighted sum of the parts, which tells nodes apart that [weights.total] rounds to the same.
+// fine is the weighted sum of the parts, which tells nodes apart that [weights.weightedMean] rounds to the same.
 func (w weights) fine(p parts) int64 {
 	return w.utilization*p.fine + (w.typeMatch*p.typeMatch+w.topology*p.topology)*fragmentation.Fraction
 }
 
-// worth is what a node is worth to a pod with GPUs: its score, or, where the strategy is LeastFragmentation, a number
-// that tells nodes apart more finely than 0–100 can.
+// worth returns the score of a node for a pod with GPUs, or, with the strategy LeastFragmentation, a finer number than 0–100.
 func (s *state) worth(p parts) int64 {
 	if s.forecasts == nil {
 		return s.policy.weights.total(p)
@@ -71,8 +68,8 @@ func (s *state) worth(p parts) int64 {
 	return fragmentation.Rank(s.policy.weights.fine(p), p.inUse)
 }
 
-// Score values a node for the pod, 0–100, whatever the other nodes are worth; by the strategy LeastFragmentation more
-// finely, which NormalizeScore puts right.
+// Score scores a node for the pod, 0–100, independent of the other nodes. The strategy LeastFragmentation has finer values, which NormalizeScore
+// maps to that range.
 func (p *Plugin) Score(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	s, err := p.stateOf(cs, pod)
 	if err != nil {
@@ -89,13 +86,13 @@ func (p *Plugin) Score(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, no
 // ScoreExtensions returns the plugin itself.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore leaves scores as they are, since they are absolute: stretching them over the nodes at hand would turn
-// a difference of one point into one of a hundred. Only the strategy LeastFragmentation, whose finer values do not fit
-// in 0–100, decides here: the best node alone has 100, the first by name of equals, and the others at most 99.
+// NormalizeScore keeps absolute scores: stretching them over the given nodes would turn a difference of one point into one of a hundred. Only
+// the strategy LeastFragmentation, whose finer values do not fit in 0–100, decides here: the best node alone has 100, the first by name among
+// equals, and the others at most 99.
 func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	s, err := p.stateOf(cs, pod)
 	if err != nil || s.forecasts == nil || len(scores) == 0 {
-		return nil // of the error, Score has told
+		return nil // Score has reported the error
 	}
 	needsNone, point := s.wants.Request.IsZero(), fragmentation.Rank(s.policy.weights.all()*fragmentation.Fraction, false)
 	if needsNone {
@@ -103,7 +100,7 @@ func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev
 	}
 	best := p.bestOf(s, scores)
 	for i := range scores {
-		if i == best || needsNone && scores[i].Score == noGPUs { // nodes without GPUs are equal to us
+		if i == best || needsNone && scores[i].Score == noGPUs { // nodes without GPUs are equal
 			scores[i].Score = full
 		} else {
 			scores[i].Score = min(scores[i].Score/point, full-1)
@@ -112,7 +109,7 @@ func (p *Plugin) NormalizeScore(_ context.Context, cs fwk.CycleState, pod *corev
 	return nil
 }
 
-// bestOf is the position of the highest score, the first by name of equals, and of those the ones to be spared last.
+// bestOf returns the position of the highest score. Among equals, nodes without reservations of later jobs come first, then the first by name.
 func (p *Plugin) bestOf(s *state, scores fwk.NodeScoreList) int {
 	best, spared := 0, p.sparesNode(s, scores[0].Name)
 	for i := 1; i < len(scores); i++ {
@@ -127,7 +124,7 @@ func (p *Plugin) bestOf(s *state, scores fwk.NodeScoreList) int {
 	return best
 }
 
-// spares reports whether the pod would take of a node what was promised to one behind it.
+// spares reports whether the pod would use what a later job has reserved of a node.
 func (s *state) spares(node fwk.NodeInfo) bool { return s.behind.Room(node) == 0 }
 
 func (p *Plugin) sparesNode(s *state, name string) bool {
@@ -154,7 +151,7 @@ func (p *Plugin) partsOf(s *state, node fwk.NodeInfo) parts {
 	return value
 }
 
-// topology values the very cards that the pod would get, where they are known, else the node's interconnect.
+// topology scores the actual GPUs that the pod would get, if they are known, else the node's interconnect.
 func (p *Plugin) topology(w *wants, node fwk.NodeInfo) int64 {
 	if p.Devices != nil && w.Demand.NeedsCards() {
 		if allocator, used, ok := p.Devices.Cards(node); ok {
@@ -180,8 +177,8 @@ func (s *state) utilization(node fwk.NodeInfo) int64 {
 	return byShare(s.strategy, s.policy.target, share)
 }
 
-// standingOf says how a node stands among those that the pod's job may have a replica on. A pod of no job stands
-// equally well everywhere. Without PreScore only the node itself is known.
+// standingOf returns the standing of a node for the pod's job. For a pod without a job all nodes are equal. Without PreScore only the node
+// itself is known.
 func (s *state) standingOf(node fwk.NodeInfo) standing {
 	switch {
 	case s.assumed != nil:
@@ -195,8 +192,8 @@ func (s *state) standingOf(node fwk.NodeInfo) standing {
 	return s.replicas.standingOf(node.Node())
 }
 
-// typeMatch values a node's type. The pod's ordered list decides, else its wishes. Without either, a node that
-// passed the filters is all the pod asked for.
+// typeMatch scores a node's type by the pod's ordered list, else by its preferences. Without either, a node that passed the filters has the full
+// score.
 func (p *policy) typeMatch(types *gpu.Types, node *corev1.Node) int64 {
 	switch {
 	case len(types.Accepted) > 0:
@@ -207,7 +204,7 @@ func (p *policy) typeMatch(types *gpu.Types, node *corev1.Node) int64 {
 	return full
 }
 
-// bestWish values the type label that comes nearest: a wish names the label it means, as a selector does.
+// bestWish scores the closest type label: a preference names the label it refers to, as a selector does.
 func (p *policy) bestWish(wished []string, node *corev1.Node) int64 {
 	var best int64
 	for _, label := range names.GPUTypeLabels {
@@ -218,8 +215,7 @@ func (p *policy) bestWish(wished []string, node *corev1.Node) int64 {
 	return best
 }
 
-// usage counts what the pod asks for in the unit it asks for: whole GPUs, else slots on shared ones, else
-// MIG slices of all profiles.
+// usage returns the usage in the unit that the pod requests: whole GPUs, else slots on shared ones, else MIG slices of all profiles.
 func usage(request gpu.Request, node fwk.NodeInfo) (used, asked, capacity int64) {
 	allocatable, requested := node.GetAllocatable().GetScalarResources(), node.GetRequested().GetScalarResources()
 	switch {
@@ -242,8 +238,8 @@ func migSlices(resources map[corev1.ResourceName]int64) int64 {
 	return sum
 }
 
-// scoreWithoutGPU keeps pods that need no GPU off the nodes that have some, where their CPU and memory would be missing
-// beside a free GPU. Where the strategy tells how much they would be missed, it decides among those nodes.
+// scoreWithoutGPU keeps pods that need no GPU off GPU nodes, where their CPU and memory would be missing beside a free GPU. If the strategy
+// tells how much they would be missed, it decides among those nodes.
 func (p *Plugin) scoreWithoutGPU(s *state, node fwk.NodeInfo) int64 {
 	switch gpus := hasGPUs(node); {
 	case s.forecasts == nil && gpus:
@@ -256,7 +252,7 @@ func (p *Plugin) scoreWithoutGPU(s *state, node fwk.NodeInfo) int64 {
 	return fragmentation.Rank(p.leastFragmentation(s, node))
 }
 
-// hasGPUs reports whether a node is one for GPUs. One whose device plugin is down for a moment still has its type label.
+// hasGPUs reports whether a node is a GPU node. A node whose device plugin is temporarily down still has its type label.
 func hasGPUs(node fwk.NodeInfo) bool {
 	allocatable := node.GetAllocatable().GetScalarResources()
 	return allocatable[names.ResourceGPU] > 0 || allocatable[names.ResourceSharedGPU] > 0 ||
@@ -276,8 +272,8 @@ func shareAfter(used, asked, capacity int64) int64 {
 	return int64(share)
 }
 
-// typeByRank values the i-th of n types that a pod accepts, in its order: full for the first, then
-// evenly less. A type that is not in the list is worth nothing.
+// typeByRank scores the i-th of n types that a pod accepts, in its order: full for the first, then evenly less. A type that is not in the list
+// scores 0.
 func typeByRank(accepted []string, gpuType string) int64 {
 	i := slices.Index(accepted, gpuType)
 	if i < 0 {
@@ -286,8 +282,8 @@ func typeByRank(accepted []string, gpuType string) int64 {
 	return full - full*int64(i)/int64(len(accepted))
 }
 
-// typeByWish values a type for a pod that only wishes for some: full for its first wish, less for later
-// ones but always more than for a type that merely is compatible with one.
+// typeByWish scores a type for a pod with preferences: full for the first preference, less for later ones, but always more than for a type that
+// is merely compatible with one.
 func typeByWish(wished []string, compatibleTypes map[string][]string, gpuType string) int64 {
 	if i := slices.Index(wished, gpuType); i >= 0 {
 		return full - (full-compatible)*int64(i)/int64(len(wished))
@@ -300,8 +296,7 @@ func typeByWish(wished []string, compatibleTypes map[string][]string, gpuType st
 	return 0
 }
 
-// byInterconnect values an interconnect for a number of whole GPUs: pods of several prefer NVLink, and pods of
-// one leave it to them.
+// byInterconnect scores an interconnect for a number of whole GPUs: pods of several prefer NVLink, and pods of one leave it to them.
 func byInterconnect(gpus int64, interconnect string) int64 {
 	if (gpus > 1) == (interconnect == names.InterconnectNVLink) {
 		return full

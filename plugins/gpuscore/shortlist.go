@@ -19,47 +19,47 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// listed is how many nodes of different values a short list has room for, where other plugins decide. One is enough as long
-// as it can take the pod; the rest is for nodes that other plugins reject.
+// listed is how many nodes of different scores a short list has room for, if other plugins decide. One is enough as long as it can take
+// the pod; the others are a reserve for rejections by other plugins.
 const listed = 16
 
-// tried is how many nodes of equal value are tried at most where other plugins decide between them. kube-scheduler takes
-// as many for enough in a cluster of some hundreds.
+// tried is the maximum number of nodes of equal score to try if other plugins decide between them. kube-scheduler considers as many sufficient
+// in a cluster of some hundreds.
 const tried = 100
 
-// kind tells apart the pods that a candidate is not worth the same to. A score must not depend on anything else
-// but the node itself, or the ranking that is remembered is wrong.
+// kind identifies pods for which a candidate has the same score. A score must not depend on anything else but the node itself, or cached
+// rankings are wrong.
 type kind struct {
 	candidates *shortlist.Candidates
 	policy     *policy
-	// wants is a digest of what the pod says, which has names and may be long.
+	// wants is a digest of the pod's wants, which contain names and may be long.
 	wants [sha256.Size]byte
-	// ask is that of the state, and generation that of the forecast for the pod's pool, 0 without one.
+	// ask is that of the state. generation is that of the forecast for the pod's pool, 0 without one.
 	ask        fragmentation.Ask
 	generation int64
-	// plain is set where only nodes without GPUs are in question.
+	// plain is set if only nodes without GPUs are considered.
 	plain bool
-	// assumed is how all nodes are taken to stand, for replicas that are to be spread.
+	// assumed is the assumed standing of all nodes, for replicas that are to be spread.
 	assumed standing
 }
 
-// Ends implements shortlist.Kind: policies, forecasts for a pool and the candidates of a pool and type follow one another. Pods
-// that need no forecast come beside those that do.
+// Ends implements shortlist.Kind: policies, forecasts for a pool and the candidates of a pool and type supersede one another. Pods that need no
+// forecast are interleaved with those that do.
 func (k kind) Ends(other kind) bool {
 	return k.policy != other.policy || k.candidates.Replaces(other.candidates) ||
 		k.generation > 0 && other.generation > 0 && k.ask.Pool == other.ask.Pool && k.generation != other.generation
 }
 
-// PreFilter ranks nodes, where the scheduler tries the best of them first. It comes before GPUFilter, which knows the
-// nodes, and before GPUReserve, which is told which pods are to be expected.
+// PreFilter ranks nodes if the scheduler tries the best of them first. It runs before GPUFilter, which knows the nodes, and before GPUReserve,
+// which receives the forecast.
 func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	p.Attempts.Of(cs) // counts it, whatever becomes of it
+	p.Attempts.Of(cs) // counts the attempt, whatever its result
 	if p.Devices == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	s, err := p.stateOf(cs, pod)
 	if err != nil {
-		return nil, fwk.NewStatus(fwk.Skip) // of the error, GPUFilter tells
+		return nil, fwk.NewStatus(fwk.Skip) // GPUFilter reports the error
 	}
 	if err := p.foresee(cs, s, pod); err != nil {
 		return nil, fwk.AsStatus(err)
@@ -70,7 +70,7 @@ func (p *Plugin) PreFilter(_ context.Context, cs fwk.CycleState, pod *corev1.Pod
 	return nil, fwk.NewStatus(fwk.Skip) // there is nothing to do at Filter
 }
 
-// pinned reports whether a pod names the nodes that it may go to, as those of a DaemonSet do. They are few already.
+// pinned reports whether a pod names its nodes, as those of a DaemonSet do. They are few already.
 func pinned(pod *corev1.Pod) bool {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return false
@@ -84,11 +84,11 @@ func pinned(pod *corev1.Pod) bool {
 // PreFilterExtensions returns nil: PreFilter keeps nothing that pods change.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// EventsToRegister returns none: the plugin rejects no pod. Without saying so, a plugin at PreFilter would be asked about
-// each event of the cluster.
+// EventsToRegister returns none: the plugin rejects no pod. Without this method, a plugin at PreFilter would be called for each event of the
+// cluster.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }
 
-// rank returns the nodes worth most to the pod. What it finds out is left for Score and for the explanation.
+// rank returns the best nodes for the pod, and stores its results for Score and for the explanation.
 func (p *Plugin) rank(cs fwk.CycleState, s *state, pod *corev1.Pod, q shortlist.Question) (shortlist.Answer, error) {
 	wants, err := json.Marshal(s.wants)
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *Plugin) rank(cs fwk.CycleState, s *state, pod *corev1.Pod, q shortlist.
 	return answer, nil
 }
 
-// named answers with some nodes, among which other plugins decide.
+// named returns an answer with some nodes, among which other plugins decide.
 func named(nodes []fwk.NodeInfo) shortlist.Answer {
 	if len(nodes) == 0 {
 		return shortlist.Answer{}
@@ -119,7 +119,7 @@ func named(nodes []fwk.NodeInfo) shortlist.Answer {
 	return shortlist.Answer{Names: names}
 }
 
-// attempt is a pod for which nodes are ranked.
+// attempt ranks nodes for a pod.
 type attempt struct {
 	*Plugin
 	*state
@@ -129,8 +129,7 @@ type attempt struct {
 	asks     *asks
 }
 
-// first returns the nodes worth most to the pod, of those that Kubernetes' own plugins would not reject for what the pod
-// and the node say.
+// first returns the best nodes for the pod that Kubernetes' own plugins would accept by the pod and the node alone.
 func (a *attempt) first(cs fwk.CycleState) shortlist.Answer {
 	if a.wants.Request.IsZero() {
 		if first := a.firstWithoutGPUs(); len(first) > 0 {
@@ -146,7 +145,7 @@ func (a *attempt) first(cs fwk.CycleState) shortlist.Answer {
 	case a.forecasts == nil:
 		answer = named(a.firstOf(ranking))
 	case ranking.Fit() == 0:
-	case a.behind == nil: // equals are told apart by name, so others have no say
+	case a.behind == nil: // equal nodes are ranked by name, so other plugins do not decide
 		answer.InOrder = ranking.InOrder(1, a.suits)
 	default:
 		answer.InOrder = ranking.Sparing(1, a.suits, a.spares)
@@ -157,12 +156,12 @@ func (a *attempt) first(cs fwk.CycleState) shortlist.Answer {
 	return answer
 }
 
-// suits reports whether a node is open to the pod, and Kubernetes' own plugins would not reject it for what both say.
+// suits reports whether a node is not reserved for others, and Kubernetes' own plugins would accept it by the pod and the node alone.
 func (a *attempt) suits(node fwk.NodeInfo) bool {
 	return a.asks.areMet(node) && (a.question.IsOpen == nil || a.question.IsOpen(node))
 }
 
-// firstOf are the nodes worth most, without those to be spared where others are worth as much.
+// firstOf returns the best nodes, without those reserved by later jobs if others have the same score.
 func (a *attempt) firstOf(ranking *shortlist.Ranking[nodeState]) []fwk.NodeInfo {
 	first, highest := ranking.First(a.ties(tried), a.suits)
 	if a.behind == nil {
@@ -175,7 +174,7 @@ func (a *attempt) firstOf(ranking *shortlist.Ranking[nodeState]) []fwk.NodeInfo 
 	return first
 }
 
-// ranking returns what is known of the candidates for pods of a kind, as it is now.
+// ranking returns the up-to-date ranking of the candidates for a class of pods.
 func (a *attempt) ranking(of kind, s *state) *shortlist.Ranking[nodeState] {
 	ranking := a.rankings.Of(of, a.question, a.handle.SnapshotSharedLister().NodeInfos(), a.stateOfNode)
 	known := map[unique.Handle[gpuState]]*verdict{}
@@ -190,16 +189,16 @@ func (a *attempt) ranking(of kind, s *state) *shortlist.Ranking[nodeState] {
 	return ranking
 }
 
-// verdict is what nodes are worth that have the same GPUs in the same use, whatever their hosts are like.
+// verdict is the score of nodes with the same GPUs in the same use, whatever their hosts are like.
 type verdict struct {
-	// worth is the value, where no host changes it.
+	// worth is the score, if it does not depend on the host.
 	worth int64
-	// parts and placement are what the value follows from where hosts do.
+	// parts and placement determine the score if it depends on the host.
 	parts     parts
 	placement *placement
 }
 
-// judge looks at a node for all that have the same GPUs.
+// judge evaluates a node for all nodes with the same GPUs.
 func (a *attempt) judge(of kind, s *state, node fwk.NodeInfo) *verdict {
 	switch {
 	case of.plain && hasGPUs(node) || !a.question.Fits(node):
@@ -222,7 +221,7 @@ func (a *attempt) judge(of kind, s *state, node fwk.NodeInfo) *verdict {
 	return v
 }
 
-// on is what a node with a host is worth.
+// on returns the score for a host.
 func (v *verdict) on(s *state, host *hostState) int64 {
 	if v.placement == nil {
 		return v.worth
@@ -236,23 +235,22 @@ func (v *verdict) on(s *state, host *hostState) int64 {
 	return s.worth(p)
 }
 
-// firstWithoutGPUs returns nodes without GPUs, which are all worth the same and more than any other, to a pod that needs
-// none.
+// firstWithoutGPUs returns nodes without GPUs, which all have the same and highest score for a pod that needs none.
 func (a *attempt) firstWithoutGPUs() []fwk.NodeInfo {
 	plain := kind{candidates: a.kind.candidates, policy: a.kind.policy, wants: a.kind.wants, plain: true}
 	first, _ := a.ranking(plain, a.state).First(a.ties(enough(a.pod, len(a.question.Nodes))), a.suits)
 	return first
 }
 
-// ties has each pod tried on other nodes where not all that are equal can be.
+// ties makes each pod try different nodes if not all equal ones can be tried.
 func (a *attempt) ties(most int) shortlist.Ties {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(a.pod.UID))
 	return shortlist.Ties{Size: listed, Most: most, Turn: hash.Sum64()}
 }
 
-// enough is how many nodes without GPUs are tried of so many: as many as kube-scheduler looks for where
-// percentageOfNodesToScore is not set, if the pod prefers some to others.
+// enough returns how many nodes without GPUs to try: as many as kube-scheduler looks for if percentageOfNodesToScore is not set and the pod has
+// preferences.
 func enough(pod *corev1.Pod, nodes int) int {
 	if !prefers(pod) {
 		return tried
@@ -260,7 +258,7 @@ func enough(pod *corev1.Pod, nodes int) int {
 	return max(tried, nodes*max(50-nodes/125, 5)/100)
 }
 
-// prefers reports whether a pod says that it would rather be on some nodes than on others.
+// prefers reports whether a pod prefers some nodes to others.
 func prefers(pod *corev1.Pod) bool {
 	if affinity := pod.Spec.Affinity; affinity != nil &&
 		(affinity.NodeAffinity != nil && len(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
@@ -270,7 +268,7 @@ func prefers(pod *corev1.Pod) bool {
 	return len(pod.Spec.TopologySpreadConstraints) > 0
 }
 
-// explainRanking leaves the best nodes for the explanation, since Score does not see them all.
+// explainRanking stores the best nodes for the explanation, since Score does not see them all.
 func (p *Plugin) explainRanking(cs fwk.CycleState, s *state, ranking *shortlist.Ranking[nodeState]) {
 	if !p.Explain || s.wants.Request.IsZero() {
 		return
@@ -284,7 +282,7 @@ func (p *Plugin) explainRanking(cs fwk.CycleState, s *state, ranking *shortlist.
 	cs.Write(cycle.ScoresKey, scores)
 }
 
-// explained names the parts in the order in which their values are left for the explanation.
+// explained returns the parts in the order in which their scores are stored for the explanation.
 func (w weights) explained() []explain.Part {
 	return []explain.Part{
 		{Name: "utilization", Weight: w.utilization}, {Name: "typeMatch", Weight: w.typeMatch}, {Name: "topology", Weight: w.topology},

@@ -6,8 +6,8 @@ import (
 	configv1 "g8s.host/gpu-scheduler/pkg/apis/config/v1"
 )
 
-// Shares of the value of spreadReplicas. Each outweighs all that follow: an outage is worse than a node broken
-// into, and among nodes equal in that, utilization is as with Pack.
+// Shares of the score of spreadReplicas. Each outweighs all that follow: an outage is worse than a fragmented node, and among nodes that are
+// equal in that, utilization is as with Pack.
 const (
 	domainShare      = 50
 	nodeShare        = 25
@@ -29,7 +29,7 @@ func byShare(strategy configv1.Strategy, target band, share int64) int64 {
 	}
 }
 
-// value is full within the band and falls off in a straight line to 0 at an empty and at a full node.
+// value is full within the band, and decreases linearly to 0 for an empty and for a full node.
 func (b band) value(share int64) int64 {
 	switch {
 	case share < b.low:
@@ -40,8 +40,7 @@ func (b band) value(share int64) int64 {
 	return full
 }
 
-// spreadReplicas values a node for one more replica of a job, 0–100, by where the others are and by the share of
-// its GPUs that is busy then.
+// spreadReplicas scores a node for one more replica of a job, 0–100, by the location of the others and by the share of busy GPUs.
 func spreadReplicas(bestDomain, bestNode bool, share int64) int64 {
 	value := share * replicaPackShare / whole
 	if bestDomain {
@@ -53,12 +52,12 @@ func spreadReplicas(bestDomain, bestNode bool, share int64) int64 {
 	return value
 }
 
-// holeLevels are the sizes of set that fillHoles tells apart: 1 or nothing, 2, 4, 8, and 16 or more.
+// holeLevels are the distinct set sizes of fillHoles: 1 or nothing, 2, 4, 8, and 16 or more.
 const holeLevels = 5
 
-// fillHoles values a node by what a pod of some whole GPUs would spoil there, 0–100: the largest power of two of
-// GPUs, above the pod's own size, that the free ones make fewer of with the pod than without. The ninth of nine
-// free GPUs spoils nothing; one of eight spoils a set of 8. Among nodes that lose as much, the fuller is better.
+// fillHoles scores a node by what a pod of some whole GPUs would spoil there, 0–100: the largest power of two of GPUs, above the pod's own size,
+// of which the free GPUs make fewer sets with the pod than without. The ninth of nine free GPUs spoils nothing; one of eight spoils a set of 8.
+// Among nodes that lose as much, the fuller is better.
 func fillHoles(free, asked, share int64) int64 {
 	const step = full / holeLevels
 	level := min(spoiled(free, asked), holeLevels-1)

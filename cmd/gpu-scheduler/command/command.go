@@ -26,7 +26,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 )
 
-// parts are what the command has beside kube-scheduler's own.
+// parts are what the command adds to kube-scheduler's own.
 type parts struct {
 	why     *explanations
 	pace    pace
@@ -34,9 +34,8 @@ type parts struct {
 	tracing tracing.Options
 }
 
-// newCommand is kube-scheduler's command put together again, because that one lets nobody in between the set-up of
-// the leader election and its start. Flags, logging, feature gates and signals are the same, and so are the options, which
-// add plugins to ours.
+// newCommand reassembles kube-scheduler's command, because the original has no hook between the setup of the leader election and its start.
+// Flags, logging, feature gates and signals are the same, and so are the options, which add plugins to ours.
 func newCommand(more ...app.Option) *cobra.Command {
 	o, own := options.NewOptions(), &parts{why: newExplanations()}
 	own.why.addFlags(o.Flags.FlagSet("explanations"))
@@ -71,8 +70,8 @@ func addFlags(cmd *cobra.Command, o *options.Options) {
 	cliflag.SetUsageAndHelpFunc(cmd, *o.Flags, columns)
 }
 
-// start sets up logging first, so that all that follows is logged as asked, then the scheduler, and runs it until it
-// is told to end or is the leader no more.
+// start sets up logging first, so that everything that follows is logged as configured, then the scheduler, and runs it until it is told
+// to end or no longer leads.
 func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option) error {
 	verflag.PrintAndExitIfRequested()
 	if err := errors.Join(own.pace.validate(), own.leading.validate()); err != nil {
@@ -101,7 +100,7 @@ func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option
 	}
 	defer flush()
 	if o.InformerName, err = cache.NewInformerName("gpu-scheduler"); err != nil {
-		return err //nolint:wrapcheck // it names it
+		return err //nolint:wrapcheck // the error names it
 	}
 	defer o.InformerName.Release()
 	config, scheduler, err := setup(ctx, stop, o, &own.leading, plugins.Dependencies{Explain: own.why.recorder, Gate: own.pace.gate()}, more)
@@ -121,7 +120,7 @@ func start(cmd *cobra.Command, o *options.Options, own *parts, more []app.Option
 	return app.Run(ctx, config, scheduler)
 }
 
-// trace has spans sent from now on, if a file says where. flush sends what is left.
+// trace starts sending spans, if a file says where to. flush sends the remaining ones.
 func (p *parts) trace(ctx context.Context) (flush func(), err error) {
 	return p.tracing.Start(ctx, tracing.Program{Name: "gpu-scheduler", Version: program.Version(), Complain: func(err error) {
 		klog.FromContext(ctx).Info("The collector takes no spans", "err", err)

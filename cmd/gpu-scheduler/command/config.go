@@ -34,7 +34,7 @@ const checkExample = `  gpu-scheduler config check scheduler-config.yaml
   # What do all our plugins change against kube-scheduler without them?
   gpu-scheduler config check scheduler-config.yaml --against kube-scheduler`
 
-// What --against names beside files.
+// Values of --against beside files.
 const (
 	againstShipped = "shipped"
 	againstStock   = "kube-scheduler"
@@ -44,7 +44,7 @@ const (
 // largestConfig is more than a ConfigMap holds.
 const largestConfig = 1 << 20
 
-// configCheck is what the user asks for.
+// configCheck is the request of the user.
 type configCheck struct {
 	against, output string
 	in              io.Reader
@@ -126,7 +126,7 @@ func (c *configCheck) run(ctx context.Context, file string) error {
 	return configcheck.WriteChanges(c.out, againstName(c.against), changes)
 }
 
-// other reads what is to be compared with, which is of the same kind.
+// other reads the configuration to compare with, which must be of the same kind.
 func (c *configCheck) other(ctx context.Context, policy bool) (*configcheck.Meaning, error) {
 	var data []byte
 	var err error
@@ -180,8 +180,8 @@ func againstName(against string) string {
 	return against
 }
 
-// checkVersion warns of a configuration of an older version, with which the scheduler starts all the same, and has it not
-// start with one that it would misread.
+// checkVersion warns about a configuration of an older version, with which the scheduler starts all the same, and rejects one that it would
+// misread.
 func checkVersion(file string, warn func(string)) error {
 	if file == "" {
 		return nil

@@ -23,25 +23,25 @@ import (
 	"g8s.host/gpu-scheduler/pkg/emulation"
 )
 
-// asking is how the API server is asked for its version.
+// asking is how the API server is queried for its version.
 type asking struct {
-	// patience is how long the start waits for an answer. Until the scheduler runs nothing answers its probes, so that it is not for long.
+	// patience is how long the start waits for a response. Until the scheduler runs, its probes fail, so it is short.
 	patience time.Duration
-	// request is how long one request may take, and each how long after it the next one follows.
+	// request is the timeout of one request, and interval the delay before the next one.
 	request, each time.Duration
-	// later is how long after another the server is asked once the scheduler runs.
+	// later is the delay between queries once the scheduler runs.
 	later time.Duration
 }
 
 var usualAsking = asking{patience: 10 * time.Second, request: 3 * time.Second, each: 250 * time.Millisecond, later: 5 * time.Second}
 
-// errUntold says that an API server has a version, and does not tell it: to ask again is in vain.
+// errUntold says that an API server does not report its version: further queries are in vain.
 var errUntold = errors.New("the API server does not tell its version")
 
-// emulateServer has the scheduler behave as the version of Kubernetes that its API server behaves as, where that is older than its own: what
-// is newer would wait for kinds that are not served. --emulated-version has the last word. It is called before feature gates are read.
-// Where the server does not answer, the scheduler begins with its own version, waits for the server as it does for all else, and ends if
-// it has to be another one, to begin again: by stop.
+// emulateServer makes the scheduler emulate the version of Kubernetes of its API server, if that is older than its own: newer features would
+// wait for kinds that are not served. --emulated-version takes precedence. It is called before feature gates are read. If the server does not
+// respond, the scheduler begins with its own version, waits for the server as it does for everything else, and, if it turns out to need another
+// version, ends by stop in order to restart.
 func (a asking) emulateServer(ctx context.Context, stop func(), o *options.Options) error {
 	logger := klog.FromContext(ctx)
 	effective := o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent)
@@ -72,7 +72,7 @@ func (a asking) emulateServer(ctx context.Context, stop func(), o *options.Optio
 	return nil
 }
 
-// behaveAs has feature gates be those of a version. What a flag says of them has been read, and holds on.
+// behaveAs sets the feature gates to those of a version. Flags for them have been read, and remain in effect.
 func behaveAs(o *options.Options, v *version.Version) error {
 	effective := o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent)
 	mutable, ok := effective.(basecompatibility.MutableEffectiveVersion)
@@ -87,10 +87,10 @@ func behaveAs(o *options.Options, v *version.Version) error {
 	return nil
 }
 
-// ask asks an API server for the version that it behaves as.
+// ask queries an API server for the version that it emulates.
 type ask func(context.Context) (*version.Version, error)
 
-// askUntilAnswered asks until there is an answer, while there is patience.
+// askUntilAnswered queries until there is a response, or the timeout is over.
 func (a asking) askUntilAnswered(ctx context.Context, server ask) (*version.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
@@ -116,7 +116,8 @@ func (a asking) askOnce(ctx context.Context, server ask) (*version.Version, erro
 	return server(ctx)
 }
 
-// restartAsServer asks a server that did not answer in time until it does, and ends a scheduler that has begun as another version than it is to.
+// restartAsServer queries a server that did not respond in time until it does, and ends a scheduler that has begun with another version than
+// required.
 func (a asking) restartAsServer(ctx context.Context, stop func(), server ask, own *version.Version) {
 	logger := klog.FromContext(ctx)
 	for {
@@ -145,10 +146,10 @@ func (a asking) restartAsServer(ctx context.Context, stop func(), server ask, ow
 	}
 }
 
-// largestVersion is more than an API server says of its version.
+// largestVersion is more than an API server reports as its version.
 const largestVersion = 1 << 16
 
-// serverOf is the API server that a scheduler with some options talks to.
+// serverOf returns the version query for the API server that a scheduler with some options uses.
 func serverOf(o *options.Options) (ask, error) {
 	kubeconfig := o.Deprecated.Kubeconfig
 	if o.ConfigFile != "" {
@@ -179,7 +180,7 @@ func serverOf(o *options.Options) (ask, error) {
 			return nil, fmt.Errorf("asking the API server for its version: %w", err)
 		}
 		var info apiversion.Info
-		if err := json.Unmarshal(data, &info); err != nil { // as where a proxy answers, for as long as the server does not
+		if err := json.Unmarshal(data, &info); err != nil { // for example if a proxy responds in place of the server
 			return nil, fmt.Errorf("asking the API server for its version: %w", err)
 		}
 		found, err := emulation.OfServer(&info)
@@ -190,7 +191,7 @@ func serverOf(o *options.Options) (ask, error) {
 	}, nil
 }
 
-// restConfig is how kube-scheduler reaches its API server, which says in the log that it is in a cluster, once.
+// restConfig is how kube-scheduler reaches its API server; it logs once that it is in a cluster.
 func restConfig(master, kubeconfig string) (*rest.Config, error) {
 	if master == "" && kubeconfig == "" {
 		return rest.InClusterConfig() //nolint:wrapcheck // the caller says what it is for
@@ -198,7 +199,7 @@ func restConfig(master, kubeconfig string) (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags(master, kubeconfig) //nolint:wrapcheck // the caller says what it is for
 }
 
-// kubeconfigIn is the kubeconfig that a configuration names, "" for none. Reading all of the configuration would read feature gates.
+// kubeconfigIn returns the kubeconfig that a configuration names, "" for none. Reading the whole configuration would read feature gates.
 func kubeconfigIn(file string) (string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

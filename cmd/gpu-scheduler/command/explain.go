@@ -21,9 +21,8 @@ import (
 	explainserver "g8s.host/gpu-scheduler/pkg/explain/server"
 )
 
-// explanations are the records of why pods are where they are, and where they are served. kube-scheduler lets nobody
-// add to its own endpoints, so they have a port of their own, with the same address, certificate, authentication
-// and authorisation.
+// explanations are the records of why pods are where they are, and their server. kube-scheduler does not allow additions to its own endpoints,
+// so they have a port of their own, with the same address, certificate, authentication and authorization.
 type explanations struct {
 	recorder *explain.Recorder
 	port     int
@@ -42,7 +41,7 @@ func (e *explanations) addFlags(flags *pflag.FlagSet) {
 			"Address and certificate are those of --secure-port. 0 serves nothing")
 }
 
-// serve answers until ctx ends. It returns once the port is open.
+// serve serves requests until ctx ends. It returns once the port is open.
 func (e *explanations) serve(ctx context.Context, cc *config.CompletedConfig) error {
 	if e.port == 0 || cc.SecureServing == nil {
 		return nil
@@ -56,7 +55,7 @@ func (e *explanations) serve(ctx context.Context, cc *config.CompletedConfig) er
 		return fmt.Errorf("opening --explain-secure-port: %w", err)
 	}
 	serving := *cc.SecureServing
-	serving.DisableHTTP2 = true // of which each connection may have 25 MB taken in before it is known who asks
+	serving.DisableHTTP2 = true // each HTTP/2 connection may buffer 25 MB before it is authenticated
 	var handler http.Handler
 	serving.Listener, handler = explainserver.Bounded(listener, guarded(explainserver.Handler(e.recorder, leaderOf(cc)), cc))
 	if _, _, err := serving.Serve(handler, shutdownTimeout, ctx.Done()); err != nil {
@@ -65,8 +64,7 @@ func (e *explanations) serve(ctx context.Context, cc *config.CompletedConfig) er
 	return nil
 }
 
-// guarded lets through whom the cluster authenticates and authorises for the path, as kube-scheduler does for its
-// metrics.
+// guarded admits requests that the cluster authenticates and authorizes for the path, as kube-scheduler does for its metrics.
 func guarded(handler http.Handler, cc *config.CompletedConfig) http.Handler {
 	resolver := &request.RequestInfoFactory{}
 	handler = filters.WithAuthorization(handler, cc.Authorization.Authorizer, scheme.Codecs)
@@ -76,8 +74,8 @@ func guarded(handler http.Handler, cc *config.CompletedConfig) http.Handler {
 	return genericfilters.WithPanicRecovery(handler, resolver)
 }
 
-// leaderOf asks the lease who leads. It is asked only when there is no record to give. The lock of the election would
-// remember what it reads, and is the election's alone.
+// leaderOf reads the current leader from the lease. It is only read if there is no record to return. The lock of the election would remember
+// what it reads, and is reserved for the election.
 func leaderOf(cc *config.CompletedConfig) explainserver.Leader {
 	if cc.LeaderElection == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 )
 
-// setFeatureDefaults must run before the flags are made: it is too late for defaults then.
+// setFeatureDefaults must run before the flags are created: defaults cannot be changed afterwards.
 func setFeatureDefaults() error {
 	for feature, enabled := range plugins.FeatureDefaults {
 		if err := utilfeature.DefaultMutableFeatureGate.OverrideDefault(feature, enabled); err != nil {
@@ -20,8 +20,8 @@ func setFeatureDefaults() error {
 	return nil
 }
 
-// refuseFeatures fails with a gate on which the scheduler cannot work with. Kubernetes' cycle for PodGroups calls Reserve for places that it only tries,
-// and evicts for a group on its own: beside our planner GPUs would be taken for pods that are bound nowhere.
+// refuseFeatures fails for an enabled gate that the scheduler does not support. Kubernetes' cycle for PodGroups calls Reserve for tentative
+// places, and evicts for a group on its own: together with our planner, GPUs would be reserved for pods that are never bound.
 func refuseFeatures(gates featuregate.FeatureGate) error {
 	if gates.Enabled(features.GenericWorkload) {
 		return fmt.Errorf("feature gate %s is on, and this scheduler places PodGroups itself: add %s=false to --feature-gates. The API server may have it on",

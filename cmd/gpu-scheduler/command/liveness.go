@@ -17,15 +17,15 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 )
 
-// endWithin is how long the process has to release its lease and end, once its loop stands still. Who blocks the loop may
-// hold what an orderly end needs.
+// endWithin is how long the process has to release its lease and end, once its loop is stalled. Whatever blocks the loop may hold resources that
+// an orderly end needs.
 const endWithin = 10 * time.Second
 
-// leading is when a leader has to make way for another one.
+// leading defines when a leader has to give way to another one.
 type leading struct {
-	// stall is how long the scheduling loop may stand still.
+	// stall is how long the scheduling loop may be stalled.
 	stall time.Duration
-	// takeover is how long those who stand by wait for a sign of the leader.
+	// takeover is how long standby processes wait for a sign of the leader.
 	takeover time.Duration
 }
 
@@ -48,8 +48,8 @@ func (l *leading) validate() error {
 	return nil
 }
 
-// watch watches the loop of a scheduler. When it stands still, /livez fails and stop is called, which ends the process in
-// good order: it releases the lease, and the next leader need not wait for it to run out.
+// watch watches the loop of a scheduler. If it stalls, /livez fails and stop is called, which ends the process in an orderly way: it releases
+// the lease, and the next leader need not wait for its expiry.
 func (l *leading) watch(ctx context.Context, stop func(), sched *scheduler.Scheduler, loop *liveness.Loop) {
 	if l.stall == 0 {
 		return
@@ -64,10 +64,10 @@ func (l *leading) watch(ctx context.Context, stop func(), sched *scheduler.Sched
 		})
 	}}
 	serveLiveness(watch.Err)
-	go watch.Run(context.WithoutCancel(ctx)) // it is right as long as the process answers
+	go watch.Run(context.WithoutCancel(ctx)) // valid as long as the process responds
 }
 
-// serveLiveness has /livez fail with an error. kube-scheduler answers it by one check, and lets nobody add another.
+// serveLiveness makes /livez fail with an error. kube-scheduler serves it with a single check, and does not allow another one.
 func serveLiveness(fault func() error) {
 	healthz.PingHealthz = healthz.NamedCheck("scheduling-loop", func(*http.Request) error { return fault() })
 }

@@ -8,8 +8,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/backpressure"
 )
 
-// defaultBindings bounds what the scheduler learns: an API server that is far away, and takes 50 ms a binding, can get 2,500 a second
-// with it.
+// defaultBindings bounds what the scheduler learns: a remote API server that takes 50 ms a binding can process 2,500 a second with it.
 const defaultBindings = 128
 
 // pace is how far the scheduler may get ahead of the API server.

@@ -23,8 +23,7 @@ import (
 	"g8s.host/gpu-scheduler/plugins"
 )
 
-// setup makes a scheduler with our plugins, whose bindings carry the epoch of its leadership. stop ends ctx, which ends
-// the scheduler.
+// setup creates a scheduler with our plugins, whose bindings carry the epoch of its leadership. stop ends ctx, which ends the scheduler.
 func setup(
 	ctx context.Context, stop func(), o *options.Options, leading *leading, dependencies plugins.Dependencies, more []app.Option,
 ) (*config.CompletedConfig, *scheduler.Scheduler, error) {
@@ -57,8 +56,8 @@ func setup(
 	return completed, scheduler, nil
 }
 
-// takeRetries turns off kube-scheduler's own retries of pods that wait without an event, and returns the time after which the options have them:
-// [plugins.Wrap] does them, a few at a time.
+// takeRetries turns off kube-scheduler's own retries of pods that wait without an event, and returns their configured delay: [plugins.Wrap]
+// retries them, a few at a time.
 func takeRetries(o *options.Options) time.Duration {
 	after := max(o.Deprecated.PodMaxInUnschedulablePodsDuration, time.Second)
 	o.Deprecated.PodMaxInUnschedulablePodsDuration = math.MaxInt64
@@ -73,8 +72,8 @@ func withPlugins(dependencies plugins.Dependencies) []app.Option {
 	return options
 }
 
-// boundAmounts has no object reach the scheduler, nor any plugin of Kubernetes, with an amount that no arithmetic comes to
-// an end with. It is called before the informers start.
+// boundAmounts keeps amounts that no arithmetic can handle away from the scheduler and Kubernetes' plugins. It is called before the informers
+// start.
 func boundAmounts(factory informers.SharedInformerFactory) error {
 	core, devices := factory.Core().V1(), factory.Resource().V1()
 	for _, informer := range []cache.SharedIndexInformer{

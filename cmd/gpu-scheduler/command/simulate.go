@@ -25,7 +25,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/survival"
 )
 
-// What production runs, within the manifests.
+// Files that production uses, within the manifests.
 const (
 	shippedConfig = "scheduler/scheduler-config.yaml"
 	shippedPolicy = "scheduler/score-policy.yaml"
@@ -58,7 +58,7 @@ const simulateExample = `  # Where would this job go now?
   # The published benchmark, one seed
   gpu-scheduler simulate --cluster nodes.csv --workload pods.csv --arrivals published --seed 42`
 
-// simulation is what the user asks for.
+// simulation is the request of the user.
 type simulation struct {
 	cluster, report   string
 	recording         string
@@ -68,7 +68,7 @@ type simulation struct {
 	seed              int64
 	moves             int
 	movesEvery        time.Duration
-	// past is how long jobs had run before, nil where nobody knows.
+	// past is the earlier run times of jobs, nil if unknown.
 	past          *survival.History
 	out, progress io.Writer
 }
@@ -104,7 +104,7 @@ func newSimulateCommand() *cobra.Command {
 	return cmd
 }
 
-// addConfigFlags adds the flags that say what is to be tried.
+// addConfigFlags adds the flags for the configurations to try.
 func (s *simulation) addConfigFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&s.configs, "config", nil, "Configuration of the scheduler (repeatable; default is the one that is shipped)")
 	flags.StringArrayVar(&s.policies, "policy", nil, "Scoring policy, in place of that of the configuration (repeatable)")
@@ -146,7 +146,7 @@ func (s *simulation) run(ctx context.Context) error {
 	return s.writeReport(results)
 }
 
-// allowedMoves says what may be moved, nil for nothing.
+// allowedMoves returns what may be moved, nil for nothing.
 func (s *simulation) allowedMoves() (*simulate.Moves, error) {
 	if s.moves < 0 || s.movesEvery <= 0 {
 		return nil, fmt.Errorf("--moves is %d and --moves-every is %s, want no negative number, and some time", s.moves, s.movesEvery)
@@ -157,7 +157,7 @@ func (s *simulation) allowedMoves() (*simulate.Moves, error) {
 	return &simulate.Moves{Limits: defrag.Limits{Moves: s.moves, MinRun: defrag.DefaultLimits.MinRun}, Every: s.movesEvery}, nil
 }
 
-// silenceLogs keeps what the scheduler logs out of the output. What fails is returned.
+// silenceLogs keeps the scheduler's logs out of the output. Failures are returned.
 func silenceLogs() {
 	klog.SetLogger(logr.Discard())
 }
@@ -247,7 +247,7 @@ func (s *simulation) withPolicy(path, policy string) (simulate.Candidate, error)
 	return simulate.Candidate{Name: name, Config: cfg}, nil
 }
 
-// config reads a configuration, "" for the one that is shipped. Policies that it names are read now.
+// config reads a configuration, "" for the shipped one. Its policy files are read now.
 func (s *simulation) config(path string) (*config.KubeSchedulerConfiguration, error) {
 	data, err := manifests.FS.ReadFile(shippedConfig)
 	if path != "" {

@@ -51,7 +51,7 @@ func (s *simulation) read(candidates []simulate.Candidate) (simulate.Cluster, []
 	return cluster, arrivals, nil
 }
 
-// readHistory reads who came to a cluster while it was recorded.
+// readHistory reads the arrivals of a recording.
 func (s *simulation) readHistory(candidates []simulate.Candidate) (simulate.Cluster, []simulate.Arrival, error) {
 	if s.cluster != "" || len(s.workloads) > 0 {
 		return simulate.Cluster{}, nil, errors.New("--recording has nodes and pods of its own: leave out --cluster and --workload")
@@ -74,7 +74,8 @@ func (s *simulation) readHistory(candidates []simulate.Candidate) (simulate.Clus
 	return cluster, arrivals, nil
 }
 
-// heedRuns has starts promised by what a ledger said when the recording began, and tells where one is named and that is not known.
+// heedRuns bases start reservations on the ledger's run times at the beginning of the recording, and prints a note if a ledger is
+// configured and these are missing.
 func (s *simulation) heedRuns(rec *recording.Recording, candidates []simulate.Candidate) {
 	if len(rec.Runs) > 0 {
 		s.past = ledger.LearnOfNamespaces(rec.Runs)
@@ -88,7 +89,7 @@ func (s *simulation) heedRuns(rec *recording.Recording, candidates []simulate.Ca
 	}
 }
 
-// readPublished reads one node list and one pod list, and arranges them as the published benchmark does.
+// readPublished reads one node list and one pod list, and arranges them as in the published benchmark.
 func (s *simulation) readPublished() (simulate.Cluster, []simulate.Arrival, error) {
 	if !trace.IsCSV(s.cluster) || len(s.workloads) != 1 || !trace.IsCSV(s.workloads[0]) {
 		return simulate.Cluster{}, nil, errors.New("--arrivals published needs the node list and one pod list of an openb trace, as CSV")

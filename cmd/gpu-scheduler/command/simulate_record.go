@@ -34,7 +34,7 @@ const recordExample = `  # Record for a week, packed
   # Of another cluster than the current one
   gpu-scheduler simulate record --kubeconfig prod.yaml --output prod.jsonl`
 
-// recorder is what the user asks for.
+// recorder is the request of the user.
 type recorder struct {
 	kubeconfig, context, output string
 	ledger                      ledgerclient.Options
@@ -63,7 +63,7 @@ func newRecordCommand() *cobra.Command {
 	return cmd
 }
 
-// told prints an error of a subcommand, in place of the line of log that kube-scheduler's command makes of it.
+// told prints an error of a subcommand, in place of the log line of kube-scheduler's command.
 func told(cmd *cobra.Command, err error) error {
 	cmd.SilenceUsage = true
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *recorder) run(ctx context.Context) (err error) {
 	return recorder.Record(ctx, to)
 }
 
-// runs are for how long jobs have run, as the ledger says; none where it is not to be asked.
+// runs returns the run times of jobs from the ledger; none if it is not to be queried.
 func (r *recorder) runs(ctx context.Context, config *rest.Config) ([]ledger.Run, error) {
 	if r.ledger.Address == "" {
 		return nil, nil

@@ -1,6 +1,5 @@
-// Package audit compares what kubelet says of its containers with what the agent recorded. kubelet is asked by the one
-// interface that it supports for this, PodResources, while starts go by its checkpoint: should the two ever differ, or two
-// containers hold one card, it is seen here. It is pure.
+// Package audit compares kubelet's view of its containers with the agent's records. It queries kubelet by the one interface that kubelet supports for
+// this, PodResources, while starts use its checkpoint. If the two ever differ, or two containers hold one GPU, the audit detects it. It is pure.
 package audit
 
 import (
@@ -20,32 +19,32 @@ type Kind string
 
 // The kinds.
 const (
-	// Unclaimed: kubelet says that a container has slots, and its checkpoint knows of none.
+	// Unclaimed: kubelet lists slots for a container that its checkpoint does not have.
 	Unclaimed Kind = "unclaimed"
 	// OtherSlots: its checkpoint has others.
 	OtherSlots Kind = "other-slots"
-	// Unrecorded: a container runs with slots, and the agent recorded no cards for it.
+	// Unrecorded: a container runs with slots, and the agent recorded no GPUs for it.
 	Unrecorded Kind = "unrecorded"
-	// Miscounted: it has more or fewer cards than slots.
+	// Miscounted: its numbers of GPUs and of slots differ.
 	Miscounted Kind = "miscounted"
-	// Forgotten: a container runs that the scheduler chose cards for, and kubelet has no slots for it. A kubelet that has lost its
-	// checkpoint starts containers without cards until a plugin is there.
+	// Forgotten: a container runs for which the scheduler chose GPUs, and kubelet has no slots for it. A kubelet that has lost its checkpoint starts
+	// containers without GPUs until a plugin is there.
 	Forgotten Kind = "forgotten"
-	// CardTwice: two pods have containers that run and have the same card whole.
+	// CardTwice: two pods have containers that run and have the same GPU whole.
 	CardTwice Kind = "card-twice"
 )
 
 // Kinds are all of them, for metrics that begin at 0.
 var Kinds = []Kind{Unclaimed, OtherSlots, Unrecorded, Miscounted, Forgotten, CardTwice}
 
-// Listed is what kubelet's PodResources say of one resource of a container.
+// Listed is the list of kubelet's PodResources for one resource of a container.
 type Listed struct {
 	Namespace, Pod, Container, Resource string
 	// Slots are sorted.
 	Slots []string
 }
 
-// Situation is what is known of a node: what is listed, and the rest as starts see it.
+// Situation is the known state of a node: what kubelet lists, and the rest as starts see it.
 type Situation struct {
 	Listed  []Listed
 	Claims  []checkpoint.Claim
@@ -63,8 +62,8 @@ type Difference struct {
 	Text string
 }
 
-// Differences returns what does not agree. The parts of a situation are of slightly different moments, so what is found
-// once may be a pod that comes or goes; what is found again is not.
+// Differences returns all differences. The parts of a situation are of slightly different moments, so a single difference may be a pod that comes or
+// goes; a repeated one is real.
 func Differences(s *Situation) []Difference {
 	uids := map[types.NamespacedName]types.UID{}
 	for uid, pod := range s.Pods {
@@ -75,7 +74,7 @@ func Differences(s *Situation) []Difference {
 		listed := &s.Listed[i]
 		uid, known := uids[types.NamespacedName{Namespace: listed.Namespace, Name: listed.Pod}]
 		if !known {
-			continue // nobody knows which pod of that name is meant
+			continue // the pod of that name is ambiguous
 		}
 		if kind, text := s.differs(listed, uid); kind != "" {
 			out = append(out, Difference{Kind: kind, Pod: uid, Namespace: listed.Namespace, Name: listed.Pod, Text: text})
@@ -98,7 +97,7 @@ func (s *Situation) differs(listed *Listed, uid types.UID) (Kind, string) {
 	return "", ""
 }
 
-// misrecorded finds containers that run with other cards than slots, or with nobody knows which. It goes by the checkpoint, as a
+// misrecorded finds containers that run with a number of GPUs other than that of their slots, or with unknown ones. It uses the checkpoint, as a
 // kubelet before 1.34 lists nothing.
 func (s *Situation) misrecorded() []Difference {
 	var out []Difference
@@ -126,8 +125,8 @@ func (s *Situation) misrecorded() []Difference {
 	return out
 }
 
-// forgotten finds containers that run with cards by the scheduler's choice or by a record alone. Which of them have started since
-// kubelet forgot, nobody knows; none of them starts again.
+// forgotten finds containers that run with GPUs only by the scheduler's choice or by a record. It is unknown which of them have started since kubelet
+// forgot; none of them starts again.
 func (s *Situation) forgotten() []Difference {
 	var out []Difference
 	for _, uid := range slices.Sorted(maps.Keys(s.Pods)) {
@@ -152,7 +151,7 @@ func (s *Situation) knows(uid types.UID, pod binding.Pod, container string) bool
 		})
 }
 
-// holders are the containers of a pod that are to have cards.
+// holders returns the containers of a pod that are assigned GPUs.
 func (s *Situation) holders(uid types.UID) []string {
 	holders := map[string]bool{}
 	if choice, err := gpu.ParseChoice(s.Pods[uid].Assignment); err == nil { // else it has none
@@ -171,7 +170,7 @@ func (s *Situation) holders(uid types.UID) []string {
 	return slices.Sorted(maps.Keys(holders))
 }
 
-// heldTwice finds whole cards that containers of two pods have which run.
+// heldTwice finds whole GPUs that running containers of two pods have.
 func (s *Situation) heldTwice() []Difference {
 	holders := map[string]*binding.Record{}
 	found := map[string]Difference{}
@@ -202,7 +201,7 @@ func (s *Situation) heldTwice() []Difference {
 	return out
 }
 
-// Again returns what is among both, in the order of now: by all but the text, in which only the details may differ.
+// Again returns the differences in both lists, in the order of now. It ignores the text, of which only the details may differ.
 func Again(before, now []Difference) []Difference {
 	var out []Difference
 	for i := range now {

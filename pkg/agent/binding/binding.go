@@ -1,9 +1,9 @@
-// Package binding decides which cards a container gets, or why it must not start. It is pure: all that is known of the
-// node at one moment goes in as a value, and records of who holds what come out.
+// Package binding decides which GPUs a container gets, or why it must not start. It is pure: everything known of the node at one moment goes in as a
+// value, and records of the holders come out.
 //
-// kubelet only counts. Its devices are slots that stand for no card, and it says with PreStartContainer which slots the
-// container has that it is about to create. The scheduler's word on the pod says which cards these are. Whatever does not
-// fit together is refused, so that the container does not start: nobody ever gets a card that was not meant for them.
+// kubelet only counts. Its devices are slots that stand for no particular GPU, and with PreStartContainer it reports which slots the next container
+// has. The scheduler's annotation on the pod names the GPUs. Any mismatch is refused, so that the container does not start: no container ever gets a
+// GPU that was not meant for it.
 package binding
 
 import (
@@ -22,36 +22,35 @@ type Situation struct {
 	// Records are what the containers of the node hold. They were read before Live, so that the pod of a record which Live
 	// does not have has ended.
 	Records []Record
-	// Live are the pods that the runtime has not ended, with the containers of each that run. The runtime's word counts
-	// here, and neither kubelet's nor the API server's: a pod that was deleted by force is gone for both while its
-	// processes still use the cards.
+	// Live are the pods that the runtime has not ended, with their running containers. The runtime is authoritative here, and neither kubelet nor the
+	// API server: a pod that was deleted by force is gone for both while its processes still use the GPUs.
 	Live map[types.UID]map[string]bool
-	// Cards are the node's cards and slices, by UUID.
+	// Cards are the node's GPUs and slices, by UUID.
 	Cards map[string]Card
-	// Unassigned is what becomes of pods that the scheduler chose no cards for.
+	// Unassigned is the policy for pods without an assignment.
 	Unassigned Policy
 }
 
-// Pod is what the API server says of a pod.
+// Pod is the API server's view of a pod.
 type Pod struct {
 	Namespace, Name string
 	// Assignment is the scheduler's annotation g8s.host/gpu-devices, "" for none.
 	Assignment string
-	// Decided tells that our scheduler put the pod here, whether or not it chose devices.
+	// Decided is true if our scheduler placed the pod here, whether or not it chose devices.
 	Decided bool
-	// Deleting tells that the pod is to end.
+	// Deleting is true if the pod is terminating.
 	Deleting bool
 }
 
-// Card is a card or a slice that can be given out.
+// Card is a GPU or a slice that can be allocated.
 type Card struct {
-	// Resource is what a container asks for to get it whole.
+	// Resource is the resource that requests all of it.
 	Resource string
-	// Shared is what a container asks for to get a part of its memory, "" where it is not shared.
+	// Shared is the resource that requests a part of its memory, "" if it is not shared.
 	Shared string
-	// Card is the card that a slice is of, "" for a whole card.
+	// Card is the GPU that a slice is of, "" for a whole GPU.
 	Card string
-	// Index is the driver's number of the card, for people, and the order in which the agent gives cards out.
+	// Index is the driver's number of the GPU, for people, and the order in which the agent allocates.
 	Index int
 	// MemoryMiB is all of its memory.
 	MemoryMiB int64
@@ -59,20 +58,20 @@ type Card struct {
 	Health string
 }
 
-// Policy is what becomes of pods that ask for whole cards or MIG slices and that the scheduler chose none for. Slices of a pod that our
-// scheduler put here are chosen whatever the policy: one that is older than the agent, or that did not know of them yet, counts them.
+// Policy is the policy for pods that request whole GPUs or MIG slices and have no assignment. Slices of a pod that our scheduler placed here are
+// chosen regardless of the policy: a scheduler older than the agent, or without data on the slices, only counts them.
 type Policy string
 
 const (
 	// Refuse lets them not start.
 	Refuse Policy = "refuse"
-	// GiveFree gives them healthy ones that nobody holds, and that the scheduler has promised to no other pod.
+	// GiveFree gives them healthy GPUs that no pod holds and that the scheduler has assigned to no other pod.
 	GiveFree Policy = "free"
 )
 
-// Record is which cards a container holds.
+// Record is which GPUs a container holds.
 type Record struct {
-	// Name is the CDI device that stands for the cards, less the kind.
+	// Name is the CDI device that stands for the GPUs, less the kind.
 	Name      string       `json:"name"`
 	Pod       types.UID    `json:"pod"`
 	Namespace string       `json:"namespace"`
@@ -80,7 +79,7 @@ type Record struct {
 	Container string       `json:"container"`
 	Resource  string       `json:"resource"`
 	Devices   []gpu.Device `json:"devices"`
-	// All are the UUIDs of all devices of the container, of whatever resource: what its environment says.
+	// All are the UUIDs of all devices of the container, of any resource, as in its environment.
 	All []string `json:"all"`
 }
 

@@ -11,8 +11,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// choose takes the first healthy cards that nobody holds and that the scheduler has promised to nobody. Those that the pod has
-// for another container with slots of this one come first, as kubelet counts them once, and slices that were chosen for this one.
+// choose takes the first healthy GPUs that no pod holds and that the scheduler has assigned to no pod. It prefers those that the pod has for another
+// container with slots of this one, as kubelet counts them once, and slices that were chosen for this one.
 func (d *decision) choose(claim *checkpoint.Claim) ([]gpu.Device, []string, *Refusal) {
 	if refusal := d.unrecorded(claim.Resource); refusal != nil {
 		return nil, nil, refusal
@@ -42,8 +42,8 @@ func (d *decision) choose(claim *checkpoint.Claim) ([]gpu.Device, []string, *Ref
 	return devices, uuidsOf(devices), nil
 }
 
-// inOrder returns the cards in the order in which they are chosen: the pod's own, then those that the scheduler has named for no
-// pod, then those of pods that kubelet has not taken in yet, or that have ended.
+// inOrder returns the GPUs in the order of preference: the pod's own, then those that the scheduler has assigned to no pod, then those of pods that
+// kubelet has not admitted yet, or that have ended.
 func (d *decision) inOrder(own map[string]bool) []string {
 	named := d.named(func(types.UID) bool { return true })
 	rank := func(uuid string) int {
@@ -60,8 +60,8 @@ func (d *decision) inOrder(own map[string]bool) []string {
 	})
 }
 
-// lost reports whether a container that starts again cannot have what was chosen for it before: it is not there any more, or was
-// given to another pod while the runtime had ended this one. What is ill is not lost, and is refused.
+// lost reports whether a restarting container cannot have its former devices: they are gone, or were given to another pod while the runtime had ended
+// this one. An unhealthy device is not lost, and is refused.
 func (d *decision) lost(claim *checkpoint.Claim, before *Record) bool {
 	return slices.ContainsFunc(before.Devices, func(device gpu.Device) bool {
 		card := d.Cards[device.UUID]
@@ -69,7 +69,7 @@ func (d *decision) lost(claim *checkpoint.Claim, before *Record) bool {
 	})
 }
 
-// unrecorded refuses to choose where a container runs of which no record says what it has: that would be taken for free.
+// unrecorded refuses to choose while a container runs without a record of its devices, which would be taken for free.
 func (d *decision) unrecorded(resource string) *Refusal {
 	for i := range d.Claims {
 		claim := &d.Claims[i]
@@ -81,8 +81,8 @@ func (d *decision) unrecorded(resource string) *Refusal {
 	return nil
 }
 
-// reusable reports whether the cards of a record can be given to another container of its pod: kubelet gave that one slots
-// of the record's container, so the two never run at once.
+// reusable reports whether the GPUs of a record can be given to another container of its pod: kubelet gave that one slots of the record's container,
+// so the two never run at once.
 func (d *decision) reusable(record *Record, claim *checkpoint.Claim) bool {
 	if record.Pod != claim.Pod {
 		return false
@@ -96,10 +96,10 @@ func (d *decision) reusable(record *Record, claim *checkpoint.Claim) bool {
 	return false
 }
 
-// promised are the cards that the scheduler chose for pods that kubelet has slots for, whether or not they have started.
+// promised returns the GPUs that the scheduler chose for pods for which kubelet has slots, whether or not they have started.
 func (d *decision) promised() map[string]bool { return d.named(d.claims) }
 
-// named are the cards that the scheduler chose for some of the other pods of the node.
+// named returns the GPUs that the scheduler chose for some of the other pods of the node.
 func (d *decision) named(of func(types.UID) bool) map[string]bool {
 	named := map[string]bool{}
 	for uid, pod := range d.Pods {
@@ -111,8 +111,7 @@ func (d *decision) named(of func(types.UID) bool) map[string]bool {
 	return named
 }
 
-// claims reports whether kubelet has slots for a pod. It frees those of pods that have ended, which the API server still
-// has.
+// claims reports whether kubelet has slots for a pod. It has none for ended pods, which the API server still has.
 func (d *decision) claims(uid types.UID) bool {
 	return slices.ContainsFunc(d.Claims, func(c checkpoint.Claim) bool { return c.Pod == uid })
 }

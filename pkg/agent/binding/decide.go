@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Outcome is what becomes of the records when a container may start.
+// Outcome is the change of the records when a container may start.
 type Outcome struct {
 	// Write are records to write, and Remove the names of those to remove.
 	Write  []Record
@@ -43,13 +43,13 @@ func (s *Situation) Decide(resource string, slots []string) (Outcome, *Refusal) 
 	return outcome, nil
 }
 
-// decide adds to an outcome what becomes of the records of one pod's containers. The refusal is that of one that may not start.
+// decide adds to an outcome the changes for one pod's containers. The refusal is that of a container that may not start.
 func (s *Situation) decide(claims []checkpoint.Claim, outcome *Outcome) *Refusal {
 	pod, refusal := s.podOf(claims)
 	if refusal != nil {
 		return refusal
 	}
-	// What has just been decided for another pod is held.
+	// What was just decided for another pod counts as held.
 	now := *s
 	now.Records = slices.Concat(s.Records, outcome.Write)
 	d := decision{Situation: &now, uid: claims[0].Pod, pod: pod}
@@ -70,8 +70,8 @@ func (s *Situation) decide(claims []checkpoint.Claim, outcome *Outcome) *Refusal
 	return refused
 }
 
-// outdated returns the records of pods that have ended and held what others get now. A kubelet that has restarted, and has no
-// plugin back yet, starts containers again without asking: the runtime must not know two devices that are one card.
+// outdated returns the records of ended pods with devices that others now get. A kubelet that has restarted, and has no plugin back yet, restarts
+// containers without asking: the runtime must not know two devices that are one GPU.
 func (s *Situation) outdated(written []Record) []string {
 	var names []string
 	for i := range s.Records {
@@ -101,7 +101,7 @@ func byPod(claims []checkpoint.Claim) [][]checkpoint.Claim {
 	return pods
 }
 
-// claimsOf returns the containers with exactly these slots of which one is about to start.
+// claimsOf returns the containers with exactly these slots, one of which is about to start.
 func (s *Situation) claimsOf(resource string, slots []string) ([]checkpoint.Claim, *Refusal) {
 	slots = slices.Sorted(slices.Values(slots))
 	var claims []checkpoint.Claim
@@ -129,8 +129,7 @@ func (s *Situation) claimsOf(resource string, slots []string) ([]checkpoint.Clai
 	return starting, nil
 }
 
-// podOf returns the pod of some claims. One that the API server does not tell of, since it does not answer, is known by its
-// own records where it has run on this node before.
+// podOf returns the pod of some claims. If the API server does not answer, a pod is known by its own records, if it has run on this node before.
 func (s *Situation) podOf(claims []checkpoint.Claim) (Pod, *Refusal) {
 	uid := claims[0].Pod
 	if pod, ok := s.Pods[uid]; ok {
@@ -148,7 +147,7 @@ func (s *Situation) podOf(claims []checkpoint.Claim) (Pod, *Refusal) {
 	return Pod{Namespace: record.Namespace, Name: record.PodName}, nil
 }
 
-// recordOf returns what a container got when it was created before, nil for nothing.
+// recordOf returns what a container received when it was created before, nil for none.
 func (s *Situation) recordOf(claim *checkpoint.Claim) *Record {
 	i := slices.IndexFunc(s.Records, func(r Record) bool { return r.Name == claim.Name && r.Pod == claim.Pod })
 	if i < 0 {
@@ -180,7 +179,7 @@ type decision struct {
 	pod Pod
 }
 
-// record returns what a container is to hold. claims are all containers of the pod with its slots.
+// record returns what a container gets. claims are all containers of the pod with its slots.
 func (d *decision) record(claim *checkpoint.Claim, claims []checkpoint.Claim) (Record, *Refusal) {
 	if refusal := d.foreign(claim); refusal != nil {
 		return Record{}, refusal
@@ -201,8 +200,7 @@ func (d *decision) record(claim *checkpoint.Claim, claims []checkpoint.Claim) (R
 	return record, d.heldByPod(&record, claims)
 }
 
-// foreign refuses where another device plugin gave out cards, and nobody knows which: those of the container, or of one that
-// runs.
+// foreign refuses where another device plugin allocated unknown GPUs: those of the container, or of one that runs.
 func (d *decision) foreign(claim *checkpoint.Claim) *Refusal {
 	if claim.Name == "" {
 		return refuse(OtherPlugin, "another device plugin gave out %s of container %s of %s: delete the pod, so that it starts over with "+
@@ -217,7 +215,7 @@ func (d *decision) foreign(claim *checkpoint.Claim) *Refusal {
 	return nil
 }
 
-// devices returns the cards of a container: of the resource, and of all its resources.
+// devices returns the GPUs of a container: of the resource, and of all its resources.
 func (d *decision) devices(claim *checkpoint.Claim) (devices []gpu.Device, all []string, refusal *Refusal) {
 	if isMIG(claim.Resource) {
 		return d.slices(claim)
@@ -235,13 +233,13 @@ func (d *decision) devices(claim *checkpoint.Claim) (devices []gpu.Device, all [
 	return nil, nil, d.unassigned()
 }
 
-// unassigned refuses a pod that nothing is meant for.
+// unassigned refuses a pod without an assignment.
 func (d *decision) unassigned() *Refusal {
 	return refuse(Unassigned, "pod %s/%s has no annotation %s, so another scheduler than %s put it on this node, and no card "+
 		"is meant for it: set its schedulerName to %[4]s", d.pod.Namespace, d.pod.Name, names.AnnotationGPUDevices, names.SchedulerName)
 }
 
-// assigned returns the cards of the scheduler's choice.
+// assigned returns the GPUs of the scheduler's choice.
 func (d *decision) assigned(claim *checkpoint.Claim) ([]gpu.Device, []string, *Refusal) {
 	assignment, err := gpu.ParseAssignment(d.pod.Assignment)
 	if err != nil {
@@ -261,7 +259,7 @@ func (d *decision) assigned(claim *checkpoint.Claim) ([]gpu.Device, []string, *R
 	return devices, uuidsOf(assignment[claim.Container]), nil
 }
 
-// check tells why a container may not have a card.
+// check explains why a container may not have a GPU.
 func (d *decision) check(claim *checkpoint.Claim, device *gpu.Device) *Refusal {
 	card, ok := d.Cards[device.UUID]
 	switch {
@@ -277,8 +275,8 @@ func (d *decision) check(claim *checkpoint.Claim, device *gpu.Device) *Refusal {
 	return d.heldByOthers(device)
 }
 
-// heldByOthers tells which other pod holds a card, or too much of it. All of the memory counts, also what the driver keeps:
-// pods that an older scheduler placed hold some of that, and their containers may start again.
+// heldByOthers finds another pod that holds a GPU, or too much of it. All of the memory counts, including the driver's reservation: pods that an
+// older scheduler placed hold some of that, and their containers may restart.
 func (d *decision) heldByOthers(device *gpu.Device) *Refusal {
 	left := d.Cards[device.UUID].MemoryMiB
 	for i := range d.Records {
@@ -301,9 +299,8 @@ func (d *decision) heldByOthers(device *gpu.Device) *Refusal {
 	return nil
 }
 
-// overlaps reports whether two devices are the same, or parts of one card that cannot both be there: a card and a slice of it, or
-// a slice that is no more and what has come in its place. The card's mode or its slices were changed then, and the container
-// that was given the one could use the other.
+// overlaps reports whether two devices are the same, or parts of one GPU that cannot both exist: a GPU and a slice of it, or a slice that is gone and
+// the one that replaced it. In these cases the GPU's mode or slices were changed, and the container that was given one could use the other.
 func (d *decision) overlaps(held, device *gpu.Device) bool {
 	if held.UUID == device.UUID {
 		return true
@@ -319,8 +316,8 @@ func (d *decision) overlaps(held, device *gpu.Device) bool {
 // slicePrefix begins the UUIDs of MIG slices, as the driver names them.
 const slicePrefix = "MIG-"
 
-// heldByPod tells which other container of the same pod runs and has a whole card of the record. Those that can be about to
-// start with the same slots do not count: only one of them is there at a time.
+// heldByPod finds another running container of the same pod that has a whole GPU of the record. Containers that may be about to start with the same
+// slots do not count: only one of them exists at a time.
 func (d *decision) heldByPod(record *Record, claims []checkpoint.Claim) *Refusal {
 	for i := range d.Records {
 		other := &d.Records[i]

@@ -11,27 +11,27 @@ const (
 	UnknownSlots Reason = "unknown-slots"
 	// SlotsTwice: kubelet gave the slots to two pods, and neither seems to be about to start a container.
 	SlotsTwice Reason = "slots-twice"
-	// OtherPlugin: another device plugin had given out the devices, or those of a container that runs.
+	// OtherPlugin: another device plugin had allocated the devices, or those of a running container.
 	OtherPlugin Reason = "other-plugin"
-	// UnknownPod: the API server has told of no such pod.
+	// UnknownPod: the API server has reported no such pod.
 	UnknownPod Reason = "unknown-pod"
-	// DeletedPod: the pod is to end, and must not wait for cards on its way.
+	// DeletedPod: the pod is terminating, and must not wait for GPUs.
 	DeletedPod Reason = "deleted-pod"
-	// Unassigned: the scheduler chose no cards for the pod.
+	// Unassigned: the scheduler chose no GPUs for the pod.
 	Unassigned Reason = "unassigned"
 	// BadAssignment: the scheduler's choice does not fit the container.
 	BadAssignment Reason = "bad-assignment"
-	// UnknownCard: the node has no such card.
+	// UnknownCard: the node has no such GPU.
 	UnknownCard Reason = "unknown-card"
-	// SickCard: the card must not be used.
+	// SickCard: the GPU must not be used.
 	SickCard Reason = "sick-card"
-	// HeldCard: another pod holds the card.
+	// HeldCard: another pod holds the GPU.
 	HeldCard Reason = "held-card"
-	// NoFreeCard: the agent is to choose and no card is free.
+	// NoFreeCard: the agent has to choose and no GPU is free.
 	NoFreeCard Reason = "no-free-card"
-	// Unfit: the node's kubelet or runtime cannot give out cards.
+	// Unfit: the node's kubelet or runtime cannot pass GPUs to containers.
 	Unfit Reason = "unfit"
-	// Unreadable: what must be known could not be found out.
+	// Unreadable: required data could not be read.
 	Unreadable Reason = "unreadable"
 	// Unwritable: the spec could not be written.
 	Unwritable Reason = "unwritable"
@@ -46,12 +46,12 @@ var Reasons = []Reason{
 // Refusal is why a container must not start.
 type Refusal struct {
 	Reason Reason
-	// Text is for whoever reads the pod's status.
+	// Text is shown in the pod's status.
 	Text string
 }
 
-// Passes reports whether the reason usually goes away within seconds, without anybody's doing: then it is worth waiting
-// for, since kubelet tries again after some ten seconds only.
+// Passes reports whether the reason usually goes away within seconds without intervention. Waiting is then worthwhile, since kubelet retries only
+// after some ten seconds.
 func (r *Refusal) Passes() bool {
 	switch r.Reason {
 	case UnknownSlots, SlotsTwice, UnknownPod, HeldCard, NoFreeCard, Unreadable:

@@ -8,9 +8,9 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// slices returns the MIG slices of a container: those of the scheduler's choice. Where one of them is no more, since the card was cut
-// anew, the container gets others that are free, and keeps them when it starts again. So does one of a pod that our scheduler put here
-// without a choice.
+// slices returns the MIG slices that the scheduler chose for a container. If one of them no longer exists, since the GPU was repartitioned, the
+// container gets other free ones, and keeps them when it restarts. A container of a pod that our scheduler placed here without a choice does the
+// same.
 func (d *decision) slices(claim *checkpoint.Claim) ([]gpu.Device, []string, *Refusal) {
 	named, refusal := d.namedSlices(claim)
 	if refusal != nil {
@@ -28,7 +28,7 @@ func (d *decision) slices(claim *checkpoint.Claim) ([]gpu.Device, []string, *Ref
 	return d.choose(claim)
 }
 
-// ours reports whether our scheduler put the pod here.
+// ours reports whether our scheduler placed the pod here.
 func (d *decision) ours() bool { return d.pod.Decided || d.pod.Assignment != "" }
 
 // namedSlices returns the slices that the scheduler chose for a container, none where it chose none for it.
@@ -58,8 +58,8 @@ func (d *decision) areHere(claim *checkpoint.Claim, named []gpu.Device) bool {
 	return !slices.ContainsFunc(named, func(device gpu.Device) bool { return d.Cards[device.UUID].Resource != claim.Resource })
 }
 
-// mark adds the slices that the scheduler chose for the pod to its own, where they are for the container, and to those that are taken,
-// where they are for one that runs beside it: kubelet gave that one other slots.
+// mark adds the pod's assigned slices to its own if they are for the container. It adds them to the taken ones if they are for a container that runs
+// beside it, which has other slots from kubelet.
 func (d *decision) mark(claim *checkpoint.Claim, own, taken map[string]bool) {
 	choice, err := gpu.ParseChoice(d.pod.Assignment)
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *decision) mark(claim *checkpoint.Claim, own, taken map[string]bool) {
 	}
 }
 
-// uuidsNamed adds the devices of a pod's annotation to a set: cards and slices.
+// uuidsNamed adds the devices of a pod's annotation to a set: GPUs and slices.
 func uuidsNamed(pod *Pod, named map[string]bool) {
 	choice, err := gpu.ParseChoice(pod.Assignment)
 	if err != nil {

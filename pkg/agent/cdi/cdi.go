@@ -1,5 +1,5 @@
 // Package cdi writes what containers get, as specs of the Container Device Interface, which the runtime reads when it
-// creates a container. The specs are the agent's only memory: a record of which container holds which cards.
+// creates a container. The specs are the agent's only memory: a record of which container holds which GPUs.
 //
 // Each container has a file of its own, named after its CDI device. A file appears whole or not at all: it is written
 // beside its place, in the same folder, since the runtime's watch misses files that are moved in from elsewhere.
@@ -27,19 +27,19 @@ const (
 	// versionAnnotations is the first one with annotations, versionGroups the first one with groups and resctrl. Runtimes
 	// refuse a version that is newer than they are.
 	versionAnnotations, versionGroups = "0.6.0", "0.7.0"
-	// Prefix and suffix make a file's name of a device's. The runtime reads files with this suffix alone.
+	// Prefix and suffix turn a device's name into a file name. The runtime only reads files with this suffix.
 	Prefix, suffix = "g8s.host-gpu-", ".json"
-	// recordAnnotation holds the record. Annotations of a spec are nothing to the container.
+	// recordAnnotation holds the record. Annotations of a spec do not affect the container.
 	recordAnnotation = "g8s.host/record"
 )
 
-// namePattern is what the runtime takes for a device's name, and what is safe as a file's.
+// namePattern matches names that the runtime accepts for a device, and that are safe as file names.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 // Folder is a folder of CDI specs, such as /var/run/cdi.
 type Folder struct{ Path string }
 
-// Write makes a container's cards known to the runtime. Writing the same again changes nothing.
+// Write makes a container's GPUs known to the runtime. Writing the same again changes nothing.
 func (f Folder) Write(record *binding.Record, edits *specs.ContainerEdits) error {
 	if !namePattern.MatchString(record.Name) {
 		return fmt.Errorf("%.80q is no name of a CDI device", record.Name)
@@ -80,14 +80,14 @@ func replace(path string, data []byte) error {
 }
 
 func writeAndRename(temporary, path string, data []byte) error {
-	// Everyone may read it: it says what the container sees anyway.
+	// It is world-readable: the container sees its content anyway.
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
 	if err == nil {
-		// Where the folder is on a disk, a machine that loses its power keeps the name, and not what is in the file.
+		// If the folder is on a disk, a power loss can keep the name but not the content of the file.
 		err = file.Sync()
 	}
 	if err := errors.Join(err, file.Close()); err != nil {
@@ -96,8 +96,8 @@ func writeAndRename(temporary, path string, data []byte) error {
 	return os.Rename(temporary, path)
 }
 
-// Records returns all records, by name. A file that is not ours to read is an error that names it: what it holds is not
-// known, so no card is known to be free.
+// Records returns all records, by name. A file that cannot be parsed is an error that names it: its devices are unknown, so no GPU is known to be
+// free.
 func (f Folder) Records() ([]binding.Record, error) {
 	entries, err := os.ReadDir(f.Path)
 	if err != nil {
@@ -139,7 +139,7 @@ func read(path string) (binding.Record, error) {
 	return record, nil
 }
 
-// Remove forgets a container. That it is forgotten already is no error.
+// Remove removes a container's record. A missing record is no error.
 func (f Folder) Remove(name string) error {
 	return removed(f.path(name))
 }
@@ -153,7 +153,7 @@ func removed(path string) error {
 	return nil
 }
 
-// SweepTemporary removes what writers left that were killed.
+// SweepTemporary removes temporary files of writers that were killed.
 func (f Folder) SweepTemporary() error {
 	left, err := filepath.Glob(filepath.Join(f.Path, Prefix+"*.new"))
 	var errs []error

@@ -1,9 +1,9 @@
-// Package checkpoint reads what kubelet's device manager remembers: which container has which devices of device plugins,
-// and what the plugin answered when they were given out.
+// Package checkpoint reads the state of kubelet's device manager: which container has which devices of device plugins, and the plugin's answer when
+// they were allocated.
 //
-// The file is internal to kubelet. Nothing else says whose slots a call of PreStartContainer is about: kubelet's
-// PodResources have neither plain init containers nor UIDs, nor the plugin's answer. So its format is pinned by a test
-// against kubelet's own code, and what does not look like it is an error, never an empty answer.
+// The file is internal to kubelet. It is the only source for the container of a PreStartContainer call: kubelet's PodResources have neither plain
+// init containers nor UIDs, nor the plugin's answer. So a test pins its format against kubelet's own code, and unexpected content is an error, never
+// an empty answer.
 package checkpoint
 
 import (
@@ -28,8 +28,7 @@ type Claim struct {
 	Resource  string
 	// Slots are the devices that kubelet gave to the container, sorted.
 	Slots []string
-	// Name is the CDI device that the plugin answered with, less the kind; "" where it answered with none of that kind, as
-	// another device plugin would.
+	// Name is the CDI device in the plugin's answer, without the kind; "" if the answer has none of that kind, as with another device plugin.
 	Name string
 }
 
@@ -51,8 +50,8 @@ type entry struct {
 	AllocResp []byte
 }
 
-// Registered reports whether a plugin of a resource has told kubelet of devices, whether or not it is there now. kubelet
-// forgets it some minutes after the plugin went away.
+// Registered reports whether a plugin of a resource has reported devices to kubelet, whether or not it is there now. kubelet forgets it some minutes
+// after the plugin went away.
 func Registered(data []byte, resource string) bool {
 	var parsed file
 	if err := json.Unmarshal(data, &parsed); err != nil || parsed.Data == nil {

@@ -21,7 +21,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/program"
 )
 
-// cannotCheck is the exit code where there is nothing to compare.
+// cannotCheck is the exit code if there is nothing to compare.
 const cannotCheck = 2
 
 // checked is the JSON of gpu-agent check.
@@ -91,7 +91,7 @@ func check(ctx context.Context, o *options, output string, stdout io.Writer) err
 	return err
 }
 
-// specsOf returns what containers would get of each card or slice.
+// specsOf returns the CDI spec of each GPU or slice.
 func specsOf(library hardware.Library, fleet hardware.Fleet) map[string]examine.Spec {
 	found := map[string]examine.Spec{}
 	add := func(uuid string) {
@@ -147,7 +147,7 @@ func mpsText(mps agent.MPS) string {
 	return "a control daemon listens in " + mps.Folder
 }
 
-// printFacts prints one line a fact, and again those that differ.
+// printFacts prints one line for each fact, and repeats those that differ.
 func printFacts(out io.Writer, facts []examine.Fact) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	of := ""

@@ -58,7 +58,7 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// addHardwareFlags adds the flags that say where the cards are, and what containers of this machine are run and kept to their shares by.
+// addHardwareFlags adds the flags for the source of the GPUs, the container runtime, and MPS.
 func (o *options) addHardwareFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.agent.RuntimeEndpoint, "runtime-endpoint", "unix:///run/containerd/containerd.sock", "Socket of the container runtime")
 	flags.StringVar(&o.nvml, "nvml", "auto", "auto for NVIDIA's driver, mock for the cards of --mock-config")

@@ -1,4 +1,4 @@
-// Package examine compares what the agent would say of a machine with what nvidia-smi says of it. It is pure: both go in as values.
+// Package examine compares the agent's view of a machine with that of nvidia-smi. It is pure: both go in as values.
 package examine
 
 import (
@@ -14,51 +14,51 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Said is what the agent would say.
+// Said is the agent's view.
 type Said struct {
 	// Driver is the driver's version.
 	Driver string
 	Fleet  hardware.Fleet
-	// Health is [gpu.Healthy] or what is wrong, by UUID of the card.
+	// Health is [gpu.Healthy] or what is wrong, by UUID of the GPU.
 	Health map[string]string
-	// Labels are what the agent would write on a node that has none of them.
+	// Labels are what the agent would write on a node without any of them.
 	Labels map[string]string
-	// Specs are where the containers of a card or slice get their device nodes and libraries from, by UUID.
+	// Specs are where the containers of a GPU or slice get their device nodes and libraries from, by UUID.
 	Specs map[string]Spec
-	// Runtime and MPS say what is found of the container runtime and of MPS.
+	// Runtime and MPS describe the container runtime and MPS.
 	Runtime, MPS string
 }
 
-// Spec is what containers would get of a card or a slice.
+// Spec is the CDI spec of a GPU or a slice.
 type Spec struct {
-	// Source is a file, or "the agent" where it makes the spec itself.
+	// Source is a file, or "the agent" if it generates the spec itself.
 	Source string
 	// Nodes are the paths of the device nodes, and Mounts how many files and folders of the driver there are beside them.
 	Nodes  []string
 	Mounts int
-	// Refused is why containers would get nothing, "" where they get what they need.
+	// Refused is why containers would get nothing, "" if they get what they need.
 	Refused string
 }
 
 // Fact is one line of the comparison.
 type Fact struct {
-	// Of is "node", or a card's UUID.
+	// Of is "node", or a GPU's UUID.
 	Of string `json:"of"`
 	// Name is what is compared.
 	Name string `json:"name"`
-	// Agent and SMI are the two words. SMI is "" where nvidia-smi does not say it in a form for programs.
+	// Agent and SMI are the two values. SMI is "" if nvidia-smi does not print it in a form for programs.
 	Agent string `json:"agent"`
 	SMI   string `json:"nvidiaSMI,omitempty"`
-	// Differs reports that the two do not fit, or that containers would get no cards.
+	// Differs is true if the two do not match, or if containers would get no GPUs.
 	Differs bool `json:"differs,omitempty"`
 }
 
-// OfNode is [Fact.Of] for what is no card's.
+// OfNode is [Fact.Of] for what is no GPU's.
 const OfNode = "node"
 
 const unknown = "unknown"
 
-// Compare returns all that is said, the node's first and then card by card in the order of the driver's numbers.
+// Compare returns all facts, the node's first and then GPU by GPU in the order of the driver's numbers.
 func Compare(said *Said, machine *smi.Machine) []Fact {
 	var facts []Fact
 	add := func(of, name, agent, other string, differs bool) {
@@ -89,7 +89,7 @@ func Compare(said *Said, machine *smi.Machine) []Fact {
 	return facts
 }
 
-// compareCard compares two views of the card with a number of the driver.
+// compareCard compares two views of the GPU with a number of the driver.
 func compareCard(said *Said, card *hardware.Card, other *smi.Card, index int) []Fact {
 	var facts []Fact
 	add := func(name, agent, smi string, differs bool) {
@@ -102,7 +102,7 @@ func compareCard(said *Said, card *hardware.Card, other *smi.Card, index int) []
 	same("device node", number(card.Minor), number(other.Minor))
 	same("memory MiB", strconv.FormatInt(card.MemoryMiB, 10), number(other.MemoryMiB))
 	add("reserved MiB", number(card.ReservedMiB), number(other.ReservedMiB), !fitsReserved(card.ReservedMiB, other.ReservedMiB))
-	// A machine with one NUMA node may not say which it is, and nvidia-smi then says 0.
+	// A machine with one NUMA node may not report which it is, and nvidia-smi then prints 0.
 	numaDiffers := card.NUMANode != nil && other.NUMANode != nil && *card.NUMANode != *other.NUMANode
 	add("NUMA node", number(card.NUMANode), number(other.NUMANode), numaDiffers)
 	add("PCIe switch", cmp.Or(card.PCIeSwitch, "none"), "", false)
@@ -122,7 +122,7 @@ func compareCard(said *Said, card *hardware.Card, other *smi.Card, index int) []
 	return facts
 }
 
-// given are the UUIDs that containers can get of a card: its own, or those of its slices.
+// given returns the UUIDs of a GPU that containers can get: its own, or those of its slices.
 func given(card *hardware.Card) []string {
 	if !card.MIG {
 		return []string{card.UUID}
@@ -150,7 +150,7 @@ func sizesText(sizes []int64) string {
 	return strings.Trim(fmt.Sprint(sizes), "[]")
 }
 
-// fitsReserved reports whether what the agent says the driver keeps is what nvidia-smi says, rounded up: both round, by bytes and MiB.
+// fitsReserved reports whether the agent's value of the driver's reservation matches that of nvidia-smi, rounded up: both round, by bytes and MiB.
 func fitsReserved(agent, other *int64) bool {
 	if agent == nil || other == nil {
 		return agent == nil && other == nil
@@ -158,13 +158,13 @@ func fitsReserved(agent, other *int64) bool {
 	return *agent >= *other-1 && *agent <= *other+hardware.ReservedStepMiB
 }
 
-// withoutLinks leaves out what nvidia-smi says nothing of.
+// withoutLinks removes links that nvidia-smi does not report.
 func withoutLinks(signs hardware.Signs) hardware.Signs {
 	signs.LinksDown = 0
 	return signs
 }
 
-// signsText says what is wrong with a card.
+// signsText describes the faults of a GPU.
 func signsText(signs hardware.Signs) string {
 	var wrong []string
 	for _, sign := range []struct {
@@ -184,7 +184,7 @@ func signsText(signs hardware.Signs) string {
 	return strings.Join(wrong, ", ")
 }
 
-// countLinks unfolds links between several cards into those between two.
+// countLinks expands links between several GPUs into pairs.
 func countLinks(links []gpu.Link) map[[2]int]int {
 	counts := map[[2]int]int{}
 	for _, link := range links {

@@ -1,5 +1,5 @@
-// Package hardware is what the agent knows of a node's cards: a small interface over NVIDIA's management library, with
-// the values it returns. Package nvml talks to the driver, package fake to a file; nothing else does.
+// Package hardware is the agent's view of a node's GPUs: a small interface over NVIDIA's management library, with the values it returns. Package nvml
+// talks to the driver, package fake to a file; no other package does.
 package hardware
 
 import (
@@ -11,11 +11,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// ReservedStepMiB is the step to which [Card.ReservedMiB] is rounded up, so that some bytes more or less neither make cards of one model
-// differ nor change what the node says of them.
+// ReservedStepMiB is the step to which [GPU.ReservedMiB] is rounded up, so that a few bytes neither make GPUs of one model differ nor change what the
+// node publishes.
 const ReservedStepMiB = 64
 
-// ErrLost is returned for a card that the driver no longer reaches.
+// ErrLost is returned for a GPU that the driver can no longer reach.
 var ErrLost = errors.New("the card has fallen off the bus")
 
 // Library is the driver's view of the node. Every call may block for as long as the driver does, and may fail. It is safe
@@ -25,46 +25,46 @@ type Library interface {
 	Version() string
 	// Driver is the driver's version, as nvidia-smi writes it.
 	Driver() string
-	// Read returns all cards as they are now, in order of index.
+	// Read returns all GPUs as they are now, in order of index.
 	Read() (Fleet, error)
-	// Wait returns the next event of any card, or ctx's error.
+	// Wait returns the next event of any GPU, or ctx's error.
 	Wait(ctx context.Context) (Event, error)
-	// Processes returns who uses a card or a slice.
+	// Processes returns the processes that use a GPU or a slice.
 	Processes(uuid string) ([]Process, error)
-	// Edits returns what makes some cards or slices usable in a container: device nodes, libraries, hooks.
+	// Edits returns what makes some GPUs or slices usable in a container: device nodes, libraries, hooks.
 	Edits(uuids []string) (specs.ContainerEdits, error)
-	// Source says where the Edits of a card or slice are from, "" where there are none.
+	// Source names where the Edits of a GPU or slice come from, "" if there are none.
 	Source(uuid string) string
 }
 
-// Fleet is all cards of a node.
+// Fleet is all GPUs of a node.
 type Fleet struct {
 	Cards []Card
-	// Links are the NVLink connections between cards, by index.
+	// Links are the NVLink connections between GPUs, by index.
 	Links []gpu.Link
-	// Unread tells of cards that are there and have said nothing yet, such as one that broke before the machine started.
+	// Unread lists GPUs that exist and have not answered yet, such as one that broke before the machine started.
 	Unread []string
 }
 
 // Card is one GPU.
 type Card struct {
-	// UUID identifies the card, as the driver names it.
+	// UUID identifies the GPU, as the driver names it.
 	UUID string
-	// Index is the driver's number of the card.
+	// Index is the driver's number of the GPU.
 	Index int
-	// Minor is the number of the card's device node, /dev/nvidiaMINOR; nil where the driver does not say it. It is often another than Index.
+	// Minor is the number of the GPU's device node, /dev/nvidiaMINOR; nil if the driver does not report it. It often differs from Index.
 	Minor *int
 	// Product is the driver's name of the model, such as NVIDIA A100-SXM4-80GB.
 	Product string
-	// MemoryMiB is all of the card's memory.
+	// MemoryMiB is all of the GPU's memory.
 	MemoryMiB int64
-	// ReservedMiB is what the driver keeps of it, nil where the driver does not say.
+	// ReservedMiB is the part of it that the driver reserves, nil if unknown.
 	ReservedMiB *int64
-	// NUMANode is nil where the driver does not know it.
+	// NUMANode is nil if unknown.
 	NUMANode *int
-	// PCIeSwitch is the bus address of the switch over the card, "" where there is none.
+	// PCIeSwitch is the bus address of the switch over the GPU, "" where there is none.
 	PCIeSwitch string
-	// MIG is whether the card is in MIG mode: then it is given out as Slices, and never whole.
+	// MIG is whether the GPU is in MIG mode: then it is allocated as Slices, and never whole.
 	MIG    bool
 	Slices []Slice
 	Signs  Signs
@@ -79,31 +79,30 @@ type Slice struct {
 	MemoryMiB int64
 }
 
-// Signs are what the driver says of a card's health at one moment. The zero value is a healthy card, or a driver that
-// does not know.
+// Signs is the driver's report of a GPU's health at one moment. The zero value is a healthy GPU, or a driver that reports nothing.
 type Signs struct {
-	// Lost tells that the card does not answer.
+	// Lost is true if the GPU does not answer.
 	Lost bool
-	// Failing tells that it answers with an error, which may pass.
+	// Failing is true if it answers with an error, which may pass.
 	Failing bool
-	// Recovery is what the driver asks for. It is the verdict that XID 154 announces. RecoveryKnown tells whether the driver
-	// has one; drivers before 570 do not.
+	// Recovery is what the driver asks for. It is the verdict that XID 154 announces. RecoveryKnown is true if the driver has one; drivers before 570
+	// do not.
 	Recovery      Recovery
 	RecoveryKnown bool
-	// RowRemapFailed tells that memory went bad and no spare row was left.
+	// RowRemapFailed is true if memory went bad and no spare row was left.
 	RowRemapFailed bool
-	// RowRemapPending tells that a bad row is replaced at the next reset. The card works until then.
+	// RowRemapPending is true if a bad row is replaced at the next reset. The GPU works until then.
 	RowRemapPending bool
-	// ThermalSlowdown tells that the hardware slows the card down because it is too hot.
+	// ThermalSlowdown is true if the hardware slows the GPU down because it is too hot.
 	ThermalSlowdown bool
 	// LinksDown is the number of NVLinks that should be up and are not.
 	LinksDown int
 }
 
-// Recovery is what the driver asks to be done with a card.
+// Recovery is the action that the driver requests for a GPU.
 type Recovery string
 
-// What a driver can ask for.
+// The possible requests of a driver.
 const (
 	RecoveryNone   Recovery = ""
 	RecoveryReset  Recovery = "Reset"
@@ -112,13 +111,13 @@ const (
 
 // Event is an error that the driver reports when it happens.
 type Event struct {
-	// UUID is the card; "" is all cards.
+	// UUID is the GPU; "" is all GPUs.
 	UUID string
 	// XID is NVIDIA's number of the error.
 	XID uint64
 }
 
-// Process is a program that has memory of a card.
+// Process is a program that has memory of a GPU.
 type Process struct {
 	PID     int
 	UsedMiB int64

@@ -1,8 +1,6 @@
-// Package health decides which cards may be given out, from what the driver reports of them. It is pure: events, signs and
-// the time go in.
+// Package health decides which GPUs may be allocated, from what the driver reports. It is pure: events, signs and the time go in.
 //
-// A card is taken out at once, and given back late: when nothing has been wrong with it for a while. So a card that fails
-// again and again goes out once, and not each time.
+// A GPU is taken out at once and returned late, after no fault for a while. So a GPU that fails again and again goes out once, and not each time.
 package health
 
 import (
@@ -16,49 +14,49 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu/fault"
 )
 
-// hotFor is how long a card must be slowed down by heat, without a break, to be taken out. Peaks are normal.
+// hotFor is how long a GPU must be slowed down by heat, without a break, to be taken out. Peaks are normal.
 const hotFor = 30 * time.Second
 
-// failingFor is how long a card must answer with errors, without a break, to be taken for lost.
+// failingFor is how long a GPU must answer with errors, without a break, to count as lost.
 const failingFor = 10 * time.Second
 
-// repeats is how many suspect errors within repeatedIn take a card out, none of which does alone. Errors of programs never count:
-// a program that fails in a loop would take card after card away from everybody.
+// repeats is how many suspect errors within repeatedIn take a GPU out, though none of them alone does. Errors of programs never count: otherwise a
+// program that fails in a loop would take out GPU after GPU.
 const (
 	repeats    = 3
 	repeatedIn = time.Hour
-	// incident is how far apart suspect errors are that count as several: one fault is told of by many at once.
+	// incident is how far apart suspect errors must be to count as several: one fault causes many reports at once.
 	incident = time.Minute
 )
 
-// Tracker remembers what is wrong with each card. It is not safe for concurrent use.
+// Tracker tracks the faults of each GPU. It is not safe for concurrent use.
 type Tracker struct {
-	// quiet is how long a card must be well before it is given out again.
+	// quiet is how long a GPU must be healthy before it is allocated again.
 	quiet time.Duration
 	cards map[string]*card
 }
 
 type card struct {
 	faults map[string]*flaw
-	// hotSince is when the card was first seen slowed down by heat, zero while it is not.
+	// hotSince is when the GPU was first seen slowed down by heat, zero while it is not.
 	hotSince time.Time
 	// failingSince is when it first answered with an error, zero when it last answered.
 	failingSince time.Time
-	// suspects are when its last suspect errors were, no more than [repeats].
+	// suspects are the times of its last suspect errors, no more than [repeats].
 	suspects []time.Time
 }
 
 type flaw struct {
-	// begun orders the faults of a card.
+	// begun orders the faults of a GPU.
 	begun time.Time
 	// seen is when the fault was last there.
 	seen time.Time
-	// lasting faults were announced by an XID, and no sign tells when they are over: the driver's verdict does, where it
-	// has one, else a restart of the machine.
+	// lasting faults were announced by an XID, and no sign shows when they are over. The driver's verdict does, if there is one, else a restart of
+	// the machine.
 	lasting bool
 }
 
-// NewTracker returns a tracker of cards that are well.
+// NewTracker returns a tracker of GPUs that are well.
 func NewTracker(quiet time.Duration) *Tracker {
 	return &Tracker{quiet: quiet, cards: map[string]*card{}}
 }
@@ -79,14 +77,14 @@ func (c *card) see(word string, now time.Time, lasting bool) {
 	f.seen, f.lasting = now, f.lasting || lasting
 }
 
-// Event takes note of an error. It returns the error's class.
+// Event records an error. It returns the error's class.
 func (t *Tracker) Event(event hardware.Event, now time.Time) fault.Class {
 	class := fault.ClassOf(event.XID)
 	if event.UUID != "" {
 		t.card(event.UUID).event(event.XID, class, now)
 		return class
 	}
-	if class.TakesOut() { // whose suspect errors are many is not known
+	if class.TakesOut() { // the number of suspect errors per GPU is unknown
 		for _, card := range t.cards {
 			card.event(event.XID, class, now)
 		}
@@ -100,7 +98,7 @@ func (c *card) event(xid uint64, class fault.Class, now time.Time) {
 		c.see(fault.Xid(xid), now, true)
 	case class == fault.Suspect:
 		if n := len(c.suspects); n > 0 && now.Sub(c.suspects[n-1]) < incident {
-			return // one incident is told of by several errors
+			return // one incident causes several errors
 		}
 		c.suspects = append(c.suspects, now)
 		c.suspects = c.suspects[max(0, len(c.suspects)-repeats):]
@@ -110,12 +108,12 @@ func (c *card) event(xid uint64, class fault.Class, now time.Time) {
 	}
 }
 
-// isRepeating reports whether a card had too many suspect errors of late.
+// isRepeating reports whether a GPU recently had too many suspect errors.
 func (c *card) isRepeating(now time.Time) bool {
 	return len(c.suspects) == repeats && now.Sub(c.suspects[0]) < repeatedIn
 }
 
-// Observe takes note of how all cards are.
+// Observe records the state of all GPUs.
 func (t *Tracker) Observe(cards []hardware.Card, now time.Time) {
 	for i := range cards {
 		c := t.card(cards[i].UUID)
@@ -144,7 +142,7 @@ func (c *card) words(signs *hardware.Signs, now time.Time) []string {
 	return words
 }
 
-// lasts reports whether something has been so for long enough. since is when it began, and is kept here.
+// lasts reports whether a condition has lasted long enough. since is its start, and is maintained here.
 func lasts(since *time.Time, is bool, long time.Duration, now time.Time) bool {
 	switch {
 	case !is:
@@ -155,7 +153,7 @@ func lasts(since *time.Time, is bool, long time.Duration, now time.Time) bool {
 	return is && now.Sub(*since) >= long
 }
 
-// forget drops faults that are over and have been for long enough.
+// forget drops faults that have been over for long enough.
 func (c *card) forget(signs *hardware.Signs, now time.Time, quiet time.Duration) {
 	for word, f := range c.faults {
 		if f.lasting && signs.RecoveryKnown && signs.Recovery == hardware.RecoveryNone && !signs.Lost && !signs.Failing {
@@ -167,8 +165,8 @@ func (c *card) forget(signs *hardware.Signs, now time.Time, quiet time.Duration)
 	}
 }
 
-// Of returns [gpu.Healthy], or one word for what is wrong with a card: what only a reset mends before what may pass, as pods leave for that,
-// and then what was first. A card that falls off the bus may be lost before its XID is heard.
+// Of returns [gpu.Healthy], or one word for the fault of a GPU. Faults that only a reset repairs come before those that may pass, as pods are evicted
+// for them; then the earliest comes first. A GPU that falls off the bus may be lost before its XID arrives.
 func (t *Tracker) Of(uuid string) string {
 	c := t.cards[uuid]
 	if c == nil || len(c.faults) == 0 {
@@ -186,7 +184,7 @@ func (t *Tracker) Of(uuid string) string {
 	return words[0]
 }
 
-// Faults returns the lasting faults, by UUID: what a new process must know, as no sign tells of them.
+// Faults returns the lasting faults, by UUID. A new process must know them, as no sign shows them.
 func (t *Tracker) Faults() map[string][]string {
 	faults := map[string][]string{}
 	for uuid, c := range t.cards {
@@ -200,7 +198,7 @@ func (t *Tracker) Faults() map[string][]string {
 	return faults
 }
 
-// Restore takes over the lasting faults of a process before.
+// Restore adopts the lasting faults of a previous process.
 func (t *Tracker) Restore(faults map[string][]string, now time.Time) {
 	for uuid, words := range faults {
 		for _, word := range words {

@@ -10,12 +10,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// folder tells when sockets come and go in kubelet's folder of device plugins, also when that is removed and made anew.
+// folder signals when sockets come and go in kubelet's folder of device plugins, also when the folder is removed and recreated.
 type folder struct {
 	path    string
 	watcher *fsnotify.Watcher
 	log     *slog.Logger
-	// changed is nil where the system cannot tell: who waits for it looks from time to time as well.
+	// changed is nil if the system cannot signal changes, so waiters also poll.
 	changed chan struct{}
 	done    sync.WaitGroup
 }
@@ -37,7 +37,7 @@ func watchFolder(path string, log *slog.Logger) *folder {
 	return f
 }
 
-// run passes on that something happened. Errors, such as that too much happened at once, count as well.
+// run forwards a signal for each change. Errors, such as an overflow, count as changes.
 func (f *folder) run() {
 	for {
 		select {
@@ -46,9 +46,9 @@ func (f *folder) run() {
 			case !ok:
 				return
 			case event.Name == f.path && event.Has(fsnotify.Create):
-				f.follow() // what is in it by then was not told of
+				f.follow() // earlier changes in it were not signaled
 			case filepath.Dir(event.Name) != f.path || !strings.HasSuffix(event.Name, ".sock"):
-				continue // kubelet's checkpoint, or something beside the folder
+				continue // kubelet's checkpoint, or something outside the folder
 			}
 		case _, ok := <-f.watcher.Errors:
 			if !ok {
@@ -62,7 +62,7 @@ func (f *folder) run() {
 	}
 }
 
-// follow watches the folder that is there now: the watch is of one that was removed, or is called otherwise by now.
+// follow watches the current folder, since the existing watch is of a removed or renamed one.
 func (f *folder) follow() {
 	_ = f.watcher.Remove(f.path) // it may be gone with the folder
 	if err := f.watcher.Add(f.path); err != nil {

@@ -19,7 +19,7 @@ import (
 const (
 	// listTimeout is how long kubelet may take to answer for all pods: 250 at the most, and more than that pace takes.
 	listTimeout = 10 * time.Second
-	// listPace is the time between questions. kubelet takes 100 a second, in bursts of 10, from all who ask together.
+	// listPace is the time between requests. kubelet accepts 100 a second, in bursts of 10, from all clients together.
 	listPace = 20 * time.Millisecond
 )
 
@@ -29,7 +29,7 @@ type Lister struct {
 	client podresources.PodResourcesListerClient
 }
 
-// NewLister returns a lister of a socket. It connects when it is first asked, and again after kubelet restarted.
+// NewLister returns a lister of a socket. It connects on first use, and again after kubelet restarted.
 func NewLister(socket string) (*Lister, error) {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
@@ -42,11 +42,11 @@ func NewLister(socket string) (*Lister, error) {
 // Close ends the connection.
 func (l *Lister) Close() error { return l.conn.Close() }
 
-// List returns the slots of some resources that some pods have, container by container. Plain init containers are not among
-// them, nor pods that kubelet does not know.
+// List returns the slots of some resources that some pods have, container by container. It omits plain init containers, and pods that kubelet does
+// not know.
 //
-// It asks for each pod alone. Being asked for all of them, kubelet counts anew which slots are taken, forgets one that it is
-// giving out at that moment, and may give it to another pod: kubernetes#137534.
+// It asks for each pod alone. When asked for all of them, kubelet recounts which slots are taken, forgets one that it is allocating at that moment,
+// and may give it to another pod: kubernetes#137534.
 func (l *Lister) List(ctx context.Context, pods []types.NamespacedName, resources []string) ([]audit.Listed, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -71,7 +71,7 @@ func (l *Lister) List(ctx context.Context, pods []types.NamespacedName, resource
 func listed(pod *podresources.PodResources, resources []string) []audit.Listed {
 	var out []audit.Listed
 	for _, container := range pod.Containers {
-		// kubelet may tell the slots of a resource in several pieces.
+		// kubelet may list the slots of a resource in several pieces.
 		slots := map[string][]string{}
 		for _, device := range container.Devices {
 			slots[device.ResourceName] = append(slots[device.ResourceName], device.DeviceIds...)

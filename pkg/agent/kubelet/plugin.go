@@ -1,5 +1,4 @@
-// Package kubelet is the agent's side of kubelet's interfaces: the device plugin that offers slots, and the PodResources
-// that others read.
+// Package kubelet is the agent's side of kubelet's interfaces: the device plugin that offers slots, and the PodResources for other clients.
 package kubelet
 
 import (
@@ -19,16 +18,16 @@ import (
 	deviceplugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Slot is what kubelet counts: a device that stands for no card.
+// Slot is the unit that kubelet counts: a device that stands for no particular GPU.
 type Slot struct {
 	ID      string
 	Healthy bool
 }
 
-// Slots are the slots of one resource as they are now. changed is closed when they are others.
+// Slots are the current slots of one resource. changed is closed when they change.
 type Slots func() (slots []Slot, changed <-chan struct{})
 
-// Start is asked before kubelet creates a container with some slots of a resource. An error keeps it from starting.
+// Start is called before kubelet creates a container with some slots of a resource. An error prevents its start.
 type Start func(ctx context.Context, resource string, slots []string) error
 
 // Plugin offers the slots of one resource.
@@ -37,7 +36,7 @@ type Plugin struct {
 
 	// Resource is the resource's name.
 	Resource string
-	// Kind is the CDI kind of the names that containers are promised.
+	// Kind is the CDI kind of the device names in responses to Allocate.
 	Kind string
 	// Folder is kubelet's folder of device plugins.
 	Folder string
@@ -59,7 +58,7 @@ func (p *Plugin) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*
 	return p.options(), nil
 }
 
-// ListAndWatch tells kubelet the slots, and tells them again when they change.
+// ListAndWatch sends kubelet the slots, and sends them again when they change.
 func (p *Plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreamingServer[deviceplugin.ListAndWatchResponse]) error {
 	for {
 		slots, changed := p.Slots()
@@ -81,17 +80,17 @@ func (p *Plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreaming
 	}
 }
 
-// session is the plugin as kubelet sees it until one of them ends.
+// session is one registration of the plugin with one kubelet.
 type session struct {
 	*Plugin
 	// kubelet is its socket, and socket the plugin's.
 	kubelet os.FileInfo
 	socket  string
-	// dropped is told when kubelet no longer watches.
+	// dropped is signaled when kubelet no longer watches.
 	dropped chan struct{}
 }
 
-// ListAndWatch also notes that kubelet watches no more.
+// ListAndWatch also records that kubelet no longer watches.
 func (s *session) ListAndWatch(empty *deviceplugin.Empty, stream grpc.ServerStreamingServer[deviceplugin.ListAndWatchResponse]) error {
 	defer func() {
 		select {
@@ -102,8 +101,8 @@ func (s *session) ListAndWatch(empty *deviceplugin.Empty, stream grpc.ServerStre
 	return s.Plugin.ListAndWatch(empty, stream)
 }
 
-// Allocate promises each container a CDI device that means nothing yet. It never fails: an error here ends a pod for good,
-// while one of PreStartContainer is tried again.
+// Allocate returns a CDI device for each container that is not defined yet. It never fails: an error here ends a pod for good, while one of
+// PreStartContainer is retried.
 func (p *Plugin) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
 	response := &deviceplugin.AllocateResponse{}
 	for range request.ContainerRequests {
@@ -114,7 +113,7 @@ func (p *Plugin) Allocate(_ context.Context, request *deviceplugin.AllocateReque
 	return response, nil
 }
 
-// PreStartContainer gives the promise its meaning.
+// PreStartContainer defines the CDI device of Allocate.
 func (p *Plugin) PreStartContainer(ctx context.Context, request *deviceplugin.PreStartContainerRequest) (*deviceplugin.PreStartContainerResponse, error) {
 	if err := p.Start(ctx, p.Resource, request.DevicesIds); err != nil {
 		return nil, err
@@ -123,25 +122,24 @@ func (p *Plugin) PreStartContainer(ctx context.Context, request *deviceplugin.Pr
 }
 
 const (
-	// look is how often the plugin looks whether kubelet has restarted, where nothing tells of it.
+	// look is the interval at which the plugin checks for a restart of kubelet that was not signaled.
 	look = 500 * time.Millisecond
-	// pause is how long it waits after a session with kubelet has ended.
+	// pause is the delay after a session with kubelet has ended.
 	pause = 500 * time.Millisecond
-	// standoff is how long it waits after kubelet took another plugin of the resource, which would else be taken over from
-	// at once, and take over at once.
+	// standoff is the delay after kubelet took another plugin of the resource. Without it the two plugins would replace each other all the time.
 	standoff = 10 * time.Second
 	// registerTimeout is how long kubelet may take to answer.
 	registerTimeout = 5 * time.Second
 )
 
-// errDropped tells that kubelet goes on without the plugin.
+// errDropped means that kubelet continues without the plugin.
 var errDropped = errors.New("kubelet has dropped the plugin: another device plugin of the resource runs on this node; leave one of them")
 
-// Run offers the slots until ctx ends. kubelet empties its folder when it starts: then the plugin serves and registers
-// again. As long as there is no kubelet it waits for one.
+// Run offers the slots until ctx ends. kubelet empties its folder when it starts: then the plugin serves and registers again. While there is no
+// kubelet it waits for one.
 //
-// It hurries. A kubelet that restarts admits the pods that it finds once more, about a second after it has made its socket,
-// and refuses for good those with a container that does not run yet, or no longer, unless the slots are back by then.
+// It must be fast. A kubelet that restarts admits existing pods once more, about a second after it has created its socket, and rejects for good those
+// with a container that does not run yet, or no longer, unless the slots are back by then.
 func (p *Plugin) Run(ctx context.Context) error {
 	folder := watchFolder(p.Folder, p.Log)
 	defer folder.close()
@@ -179,8 +177,8 @@ func (p *Plugin) wait(ctx context.Context, folder *folder, before os.FileInfo, m
 	}
 }
 
-// serve serves a kubelet, known by its socket, until it restarts or takes another plugin of the resource. It returns nil also
-// where there is another kubelet by now: one that starts has removed all other sockets before it made its own.
+// serve serves a kubelet, identified by its socket, until it restarts or takes another plugin of the resource. It also returns nil if there is
+// another kubelet by now: a starting kubelet removes all other sockets before it creates its own.
 func (p *Plugin) serve(ctx context.Context, folder *folder, kubelet os.FileInfo) error {
 	if kubelet == nil || !p.kubeletListens(ctx) {
 		return errors.New("no kubelet listens (yet)")
@@ -218,12 +216,12 @@ func (p *Plugin) serve(ctx context.Context, folder *folder, kubelet os.FileInfo)
 	return session.watch(ctx, folder, served)
 }
 
-// stands reports whether kubelet is the one that the session is with, and the session's socket is there.
+// stands reports whether kubelet is the one of the session, and the session's socket exists.
 func (s *session) stands() bool {
 	return sameSocket(s.kubelet, socketOf(s.kubeletSocket())) && socketOf(s.socket) != nil
 }
 
-// watch returns when the session is over. It is an error where kubelet still runs.
+// watch returns when the session is over. It returns an error if kubelet still runs.
 func (s *session) watch(ctx context.Context, folder *folder, served <-chan error) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -234,7 +232,7 @@ func (s *session) watch(ctx context.Context, folder *folder, served <-chan error
 		case err := <-served:
 			return fmt.Errorf("serving kubelet: %w", err)
 		case <-s.dropped:
-			dropped = true // kubelet may be about to restart: look a little later
+			dropped = true // kubelet may be about to restart: check again later
 		case <-folder.changed:
 		case <-ticker.C:
 			switch {
@@ -249,7 +247,7 @@ func (s *session) watch(ctx context.Context, folder *folder, served <-chan error
 	return nil
 }
 
-// kubeletRuns reports whether somebody listens at kubelet's socket. One that was killed leaves the file.
+// kubeletRuns reports whether a kubelet listens at its socket. A kubelet that was killed leaves the file.
 func (p *Plugin) kubeletRuns(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
@@ -261,7 +259,7 @@ func (p *Plugin) kubeletRuns(ctx context.Context) bool {
 	return true
 }
 
-// kubeletListens gives a kubelet that has just made its socket a moment to listen there.
+// kubeletListens gives a kubelet that has just created its socket a moment to listen on it.
 func (p *Plugin) kubeletListens(ctx context.Context) bool {
 	for range 20 {
 		if p.kubeletRuns(ctx) {
@@ -276,7 +274,7 @@ func (p *Plugin) kubeletListens(ctx context.Context) bool {
 	return false
 }
 
-// socketOf returns what a socket is now, nil where there is none.
+// socketOf returns the current state of a socket, nil if there is none.
 func socketOf(path string) os.FileInfo {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -297,8 +295,8 @@ func (p *Plugin) endpoint() string {
 	return "g8s-" + strings.NewReplacer("/", "-", ".", "-").Replace(p.Resource) + ".sock"
 }
 
-// register has kubelet take the plugin. kubelet connects to the plugin's socket meanwhile, and waits for one that is not
-// there: where it was removed, as a kubelet does that starts, the question is taken back.
+// register registers the plugin with kubelet. kubelet connects to the plugin's socket meanwhile, and waits for a missing one: if the socket was
+// removed, as a starting kubelet does, the call is canceled.
 func (s *session) register(ctx context.Context, folder *folder) error {
 	conn, err := grpc.NewClient("unix://"+s.kubeletSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -19,19 +19,19 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// Cards tells which cards stand behind slots of a pod's container, by UUID. A container that has not been created yet has none.
+// Cards returns the GPUs behind the slots of a pod's container, by UUID. A container that has not been created yet has none.
 type Cards func(pod types.NamespacedName, resource string, slots []string) []string
 
-// PodResources serves kubelet's PodResources with cards in the place of slots, for those who tell which pod uses which
-// card, such as dcgm-exporter. Everything else is passed through.
+// PodResources serves kubelet's PodResources with GPUs in place of slots, for clients that report which pod uses which GPU, such as dcgm-exporter.
+// Everything else is passed through.
 type PodResources struct {
 	podresources.UnimplementedPodResourcesListerServer
 
 	// Kubelet is the socket of kubelet, and Socket the one to serve.
 	Kubelet, Socket string
-	// Held returns which cards are held now.
+	// Held returns which GPUs are held now.
 	Held func() (Cards, error)
-	// All returns all cards of a resource, by UUID. known is false for resources of other plugins.
+	// All returns all GPUs of a resource, by UUID. known is false for resources of other plugins.
 	All func(resource string) (uuids []string, known bool)
 	Log *slog.Logger
 
@@ -67,7 +67,7 @@ func (p *PodResources) Get(ctx context.Context, request *podresources.GetPodReso
 	return answer, p.translate(answer.PodResources, p.Held)
 }
 
-// GetAllocatableResources returns what the node can give out.
+// GetAllocatableResources returns the devices that the node can allocate.
 func (p *PodResources) GetAllocatableResources(ctx context.Context, request *podresources.AllocatableResourcesRequest) (*podresources.AllocatableResourcesResponse, error) {
 	answer, err := p.kubelet.GetAllocatableResources(ctx, request)
 	if err != nil {
@@ -89,11 +89,11 @@ func (p *PodResources) GetAllocatableResources(ctx context.Context, request *pod
 	return answer, nil
 }
 
-// translate puts cards in the place of a pod's slots. What is held is asked for where the pod has any.
+// translate replaces a pod's slots with GPUs. It reads what is held only if the pod has any.
 func (p *PodResources) translate(pod *podresources.PodResources, held func() (Cards, error)) error {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	for _, container := range pod.Containers {
-		// kubelet may tell the slots of a resource in several pieces.
+		// kubelet may list the slots of a resource in several pieces.
 		slots := map[string][]string{}
 		var devices []*podresources.ContainerDevices
 		var order []string
@@ -121,7 +121,7 @@ func (p *PodResources) translate(pod *podresources.PodResources, held func() (Ca
 	return nil
 }
 
-// Run serves until ctx ends. A socket that cannot be served is tried again: it is for others, and no container waits for it.
+// Run serves until ctx ends. A socket that cannot be served is retried: it is for other clients, and no container waits for it.
 func (p *PodResources) Run(ctx context.Context) error {
 	conn, err := grpc.NewClient("unix://"+p.Kubelet, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
@@ -147,7 +147,7 @@ func (p *PodResources) Run(ctx context.Context) error {
 // maxMessage is the most that kubelet may answer with, as its own clients have it.
 const maxMessage = 16 << 20
 
-// serve serves until ctx ends, or until nobody finds the socket any more.
+// serve serves until ctx ends, or until the socket can no longer be found.
 func (p *PodResources) serve(ctx context.Context) error {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(p.Socket), 0o750), os.RemoveAll(p.Socket)); err != nil {
 		return err
@@ -182,5 +182,5 @@ func (p *PodResources) serve(ctx context.Context) error {
 	}
 }
 
-// lookAtSocket is how often it is looked whether others still find the socket: who wipes kubelet's folder removes it.
+// lookAtSocket is the interval at which the socket's existence is checked: wiping kubelet's folder removes it.
 const lookAtSocket = time.Second

@@ -1,4 +1,4 @@
-// Package procs tells which pod a process belongs to, by its control group.
+// Package procs finds the pod of a process, by its control group.
 package procs
 
 import (
@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Root is where Linux tells of processes. The agent must see those of the machine.
+// Root is where Linux lists processes. The agent must see those of the machine.
 const Root = "/proc"
 
 // podPattern finds the UID in the path of a control group, as kubelet names it with either driver:
 // …/kubepods/burstable/pod2f1d…/… or …-pod2f1d_….slice/….
 var podPattern = regexp.MustCompile(`\bpod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
 
-// PodOf returns the pod of a process, "" for one that is in none.
+// PodOf returns the pod of a process, "" for a process outside of pods.
 func PodOf(root string, pid int) (types.UID, error) {
 	data, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "cgroup"))
 	if err != nil {

@@ -7,16 +7,15 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// strandedFor is how long a container that was made and never started counts after its sandbox has stopped. No container
-// starts in such a sandbox, but one that was about to may do so yet.
+// strandedFor is how long a container that was created and never started counts after its sandbox has stopped. No container starts in such a sandbox,
+// except one that was just about to.
 const strandedFor = 10 * time.Second
 
-// stranded are containers that were made and never started, and whose sandbox is not ready, by when they were first seen so.
-// A runtime that is killed between the two calls leaves them, and nobody ends what never ran: they stay until kubelet
-// collects its garbage, minutes later.
+// stranded are containers that were created and never started, and whose sandbox is not ready, by the time when they were first seen so. A runtime
+// that is killed between the two calls leaves them behind. They stay until kubelet's garbage collection, minutes later.
 type stranded map[string]time.Time
 
-// keep remembers a container since it was first seen, and reports whether it counts no more.
+// keep records when a container was first seen, and reports whether it no longer counts.
 func (s stranded) keep(id string, before stranded, now time.Time) bool {
 	since, known := before[id]
 	if !known {

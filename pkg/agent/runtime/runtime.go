@@ -1,5 +1,5 @@
-// Package runtime asks the container runtime, through the CRI, which pods it has not ended. Its word is what counts where
-// the question is whether somebody still uses a card.
+// Package runtime asks the container runtime, through the CRI, which pods have not ended. The runtime is authoritative on whether a GPU is still in
+// use.
 package runtime
 
 import (
@@ -16,7 +16,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// timeout is how long a runtime may take to answer. One that is stopped takes forever.
+// timeout is how long a runtime may take to answer. A stopped one never does.
 const timeout = 5 * time.Second
 
 // maxMessage is the most that the runtime may answer with, as kubelet has it.
@@ -28,7 +28,7 @@ const (
 	labelContainer = "io.kubernetes.container.name"
 )
 
-// Client talks to the runtime's socket. It connects when it is first asked, and again after the runtime restarted.
+// Client talks to the runtime's socket. It connects on first use, and again after the runtime restarted.
 type Client struct {
 	conn *grpc.ClientConn
 	cri  cri.RuntimeServiceClient
@@ -71,7 +71,7 @@ func (c *Client) Live(ctx context.Context) (map[types.UID]map[string]bool, error
 	return live, nil
 }
 
-// Unfit returns why containers of this runtime cannot get cards, "" when they can. The error tells that it did not answer.
+// Unfit returns why containers of this runtime cannot get GPUs, "" if they can. An error means that it did not answer.
 func (c *Client) Unfit(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -89,8 +89,8 @@ func (c *Client) Unfit(ctx context.Context) (string, error) {
 	return switchedOff(answer.RuntimeName, status.Info["config"]), nil
 }
 
-// oldest are the first versions that give containers the CDI devices of the CRI, and read specs of version 0.6.0: containerd
-// 1.7.0 has a library that knows 0.5.0 (its go.mod). containerd 1.6 takes the names of devices and does nothing.
+// oldest are the first versions that give containers the CDI devices of the CRI, and read specs of version 0.6.0: containerd 1.7.0 has a library that
+// knows 0.5.0 (its go.mod). containerd 1.6 accepts the names of devices and ignores them.
 var oldest = map[string]string{"containerd": "1.7.13", "cri-o": "1.31.0"}
 
 func tooOld(name, text string) string {

@@ -1,4 +1,4 @@
-// Package shares finds pods that use more memory of a shared card than their share. It is pure.
+// Package shares finds pods that use more memory of a shared GPU than their share. It is pure.
 package shares
 
 import (
@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/binding"
 )
 
-// Use is what a process has of a card.
+// Use is what a process has of a GPU.
 type Use struct {
 	Card string
 	PID  int
@@ -20,14 +20,14 @@ type Use struct {
 	UsedMiB int64
 }
 
-// Overrun is a pod that uses more of a card than it may.
+// Overrun is a pod that uses more of a GPU than it may.
 type Overrun struct {
 	Pod             types.UID
 	Namespace, Name string
 	Card            string
 	// UsedMiB is what all its processes have, ShareMiB what all its containers may.
 	UsedMiB, ShareMiB int64
-	// PIDs are its processes on the card, the one with the most memory first.
+	// PIDs are its processes on the GPU, the one with the most memory first.
 	PIDs []int
 }
 
@@ -36,8 +36,8 @@ type key struct {
 	card string
 }
 
-// Overruns compares shares with use. Cards that a pod has whole do not count, nor do processes on cards that their pod has
-// no share of: those are others' cards, or whole ones.
+// Overruns compares shares with use. It ignores GPUs that a pod has whole, and processes on GPUs of which their pod has no share: those GPUs belong
+// to other pods, or are whole ones.
 func Overruns(records []binding.Record, uses []Use) []Overrun {
 	found := map[key]*Overrun{}
 	for i := range records {

@@ -1,8 +1,7 @@
-// Package advice says how many more nodes would start the jobs that wait for a pool. It does not divide: it tries with the
-// scheduler's own code, by package whatif, so that gangs, types, topology and what is free already count as they do for
-// the scheduler.
+// Package advice computes how many more nodes would start the jobs that wait for a pool. It simulates with the scheduler's own code (package whatif),
+// so that gangs, types, topology and free GPUs count as they do for the scheduler.
 //
-// [Search] and [Text] are pure; the [Reconciler] gathers what the simulation is asked, and writes what it says.
+// [SearchNodes] and [AdviceText] are pure. The [Reconciler] gathers the input of the simulation and writes the result.
 package advice
 
 import (
@@ -21,12 +20,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
-// maxNodes is the most new nodes that are tried.
+// maxNodes bounds the new nodes of a simulation.
 const maxNodes = 128
 
-// Search returns numbers of new nodes, and how many jobs each starts: the fewest that start as many as any number up to bound
-// does, and a third of that, if it starts some. started is asked about a dozen times at most. The result is empty where new
-// nodes start nothing more.
+// Search returns numbers of new nodes and how many jobs each starts: the fewest nodes that start as many jobs as bound nodes do, and a third of that
+// number if it starts some. It calls started about a dozen times at most. The result is empty if new nodes start no more jobs.
 func Search(bound int, started func(nodes int) (int, error)) ([]g8s.CapacityOption, error) {
 	none, err := started(0)
 	if err != nil {
@@ -36,7 +34,7 @@ func Search(bound int, started func(nodes int) (int, error)) ([]g8s.CapacityOpti
 	if err != nil || most <= none {
 		return nil, err
 	}
-	few, many := 0, bound // few do not start as many as many do
+	few, many := 0, bound // few starts fewer jobs than many
 	for few+1 < many {
 		middle := (few + many) / 2
 		jobs, err := started(middle)
@@ -61,7 +59,7 @@ func Search(bound int, started func(nodes int) (int, error)) ([]g8s.CapacityOpti
 	return append([]g8s.CapacityOption{{Nodes: int32(third), Jobs: int32(jobs)}}, options...), nil
 }
 
-// Text is the advice in a sentence.
+// Text formats the advice as a sentence.
 func Text(waiting Waiting, template *corev1.Node, options []g8s.CapacityOption, now time.Time) string {
 	each := template.Status.Allocatable[g8s.ResourceGPU]
 	text := fmt.Sprintf("%s with %s, waiting for %s", count(len(waiting.Jobs), "job"), count(int(waiting.GPUs), "GPU"), age(now.Sub(waiting.Since)))
@@ -95,17 +93,17 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%d h", int(d.Hours()))
 }
 
-// Waiting are the pods that wait for a pool, in the order in which the scheduler tries them.
+// Waiting are the pods that wait for a pool, in scheduling order.
 type Waiting struct {
 	Pods []corev1.Pod
-	// Jobs are the jobs that they are of, by the keys of jobOf.
+	// Jobs are the jobs of the pods, by the keys of jobOf.
 	Jobs map[string]bool
-	// GPUs is what they ask together, whole GPUs, and Since when the first began to wait.
+	// GPUs is the sum of the requested whole GPUs. Since is when the first pod began to wait.
 	GPUs  int64
 	Since time.Time
 }
 
-// WaitingOf sorts pods that wait. Those whose request nobody can read are left out, as the scheduler refuses them.
+// WaitingOf sorts waiting pods. It omits pods with unreadable requests, which the scheduler rejects.
 func WaitingOf(pods []corev1.Pod) Waiting {
 	out := Waiting{Jobs: map[string]bool{}}
 	first := map[string]time.Time{}
@@ -132,7 +130,7 @@ func WaitingOf(pods []corev1.Pod) Waiting {
 	return out
 }
 
-// jobOf is the job that a pod is of, or the pod itself where it is of none.
+// jobOf returns the job of a pod, or the pod itself if it has none.
 func jobOf(pod *corev1.Pod) string {
 	if job := pod.Labels[g8s.LabelJob]; job != "" {
 		return strings.Join([]string{pod.Namespace, pod.Labels[g8s.LabelJobType], job}, "/")
@@ -140,7 +138,7 @@ func jobOf(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + pod.Name
 }
 
-// Started is how many of the waiting jobs have a place for all their waiting pods.
+// Started returns how many waiting jobs have a placement for all their waiting pods.
 func Started(outcome *whatif.Outcome) int {
 	starts := map[string]bool{}
 	for i := range outcome.Pods {
@@ -158,8 +156,8 @@ func Started(outcome *whatif.Outcome) int {
 	return jobs
 }
 
-// TemplateOf is the node of a pool that new ones would be like: of the type that the most waiting pods would take, with the
-// most GPUs, the first by name. It is nil where the pool has no node that takes pods.
+// TemplateOf returns the node of a pool that new nodes would resemble: of the type that most waiting pods accept, with the most GPUs, and the first
+// by name. It is nil if no node of the pool accepts pods.
 func TemplateOf(nodes []corev1.Node, waiting Waiting) *corev1.Node {
 	takers := map[string]int{}
 	for i := range waiting.Pods {

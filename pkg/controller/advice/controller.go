@@ -27,34 +27,34 @@ const Name = "advice"
 
 const (
 	fieldOwner = "gpu-controller-advice"
-	// patience is how long the simulations for one advice may take.
+	// patience bounds the simulations for one advice.
 	patience = 2 * time.Minute
-	// workers are pools looked at at once: while advice is looked for for one, that of others is taken back when it is old.
+	// workers bounds the pools reconciled at once: while one search runs, outdated advice of other pools is removed.
 	workers = 4
-	// busyAgain is how soon a pool is looked at again while advice is looked for for another.
+	// busyAgain is the requeue interval while a search for another pool runs.
 	busyAgain = time.Second
 )
 
-// Settings are an administrator's.
+// Settings are set by an administrator.
 type Settings struct {
-	// After is how long jobs wait until advice is looked for, and Every how often it is looked for again while they do.
+	// After is how long jobs wait before advice is computed, and Every how often it is recomputed.
 	After, Every time.Duration
 }
 
-// Simulate decides where pods would go.
+// Simulate returns the placement of pods.
 type Simulate func(context.Context, *whatif.Question) (*whatif.Outcome, error)
 
-// Reconciler keeps the advice of GPUPools. It is looked for for one pool at a time, as a simulation takes a CPU for itself.
+// Reconciler keeps the advice of GPUPools. It searches for one pool at a time, because a simulation occupies a CPU.
 type Reconciler struct {
 	Client client.Client
-	// Live reads PodGroups, of which the cache has none.
+	// Live reads PodGroups, which are not cached.
 	Live     client.Reader
 	Clock    clock.PassiveClock
 	Simulate Simulate
 	Settings Settings
-	// Reservations says that the cluster knows GPUReservations, which keep nodes from those that wait.
+	// Reservations says that the cluster has the GPUReservation kind, which keeps nodes from waiting pods.
 	Reservations bool
-	// Quotas says that the cluster knows GPUQuotas, which keep those that wait from more than they may have.
+	// Quotas says that the cluster has the GPUQuota kind, which limits waiting pods.
 	Quotas bool
 
 	turn turn
@@ -67,7 +67,7 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// Reconcile looks for advice when jobs have waited for long enough, and takes it back when none do.
+// Reconcile computes advice when jobs have waited long enough, and removes it when none wait.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var pool g8s.GPUPool
 	if err := r.Client.Get(ctx, request.NamespacedName, &pool); err != nil {
@@ -101,8 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: r.Settings.Every}, r.write(ctx, pool.Name, advice)
 }
 
-// advise tries numbers of new nodes. It returns nil where there is nothing to say: nobody waits any more, or the pool has no
-// node that others could be like.
+// advise simulates numbers of new nodes. It returns nil if nothing waits any more, or if the pool has no template node.
 func (r *Reconciler) advise(ctx context.Context, pool string) (*g8s.CapacityAdvice, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -134,7 +133,7 @@ func (r *Reconciler) advise(ctx context.Context, pool string) (*g8s.CapacityAdvi
 	return advice, nil
 }
 
-// situation reads what the simulations start from.
+// situation reads the input of the simulations.
 func (r *Reconciler) situation(ctx context.Context, pool string) (Situation, error) {
 	facts, err := pools.Gather(ctx, r.Client, pool)
 	if err != nil {
@@ -160,7 +159,7 @@ func (r *Reconciler) situation(ctx context.Context, pool string) (Situation, err
 	return out, err
 }
 
-// groupsOf reads the PodGroups of pods. One that is not there makes no gang, as for the scheduler.
+// groupsOf reads the PodGroups of pods. A missing one makes no gang, as for the scheduler.
 func (r *Reconciler) groupsOf(ctx context.Context, pods []corev1.Pod) ([]unstructured.Unstructured, error) {
 	var out []unstructured.Unstructured
 	seen := map[client.ObjectKey]bool{}
@@ -185,7 +184,7 @@ func (r *Reconciler) groupsOf(ctx context.Context, pods []corev1.Pod) ([]unstruc
 	return out, nil
 }
 
-// write applies advice, and takes it back if it is nil.
+// write applies advice, and removes it if it is nil.
 func (r *Reconciler) write(ctx context.Context, pool string, advice *g8s.CapacityAdvice) error {
 	return statuses.Apply(ctx, r.Client, statuses.Object{Kind: "GPUPool", Name: pool, Owner: fieldOwner}, &struct {
 		Advice *g8s.CapacityAdvice `json:"advice,omitempty"`

@@ -7,11 +7,11 @@ import (
 )
 
 var (
-	// tried counts what advices came to.
+	// tried counts searches by result.
 	tried = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gpu_controller_advices_total", Help: "Times that it was tried what more nodes would start, by what came of it: advice, nothing, error.",
 	}, []string{"result"})
-	// took is how long that took.
+	// took is the duration of searches.
 	took = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "gpu_controller_advice_seconds", Help: "How long it took to try what more nodes would start.",
 		Buckets: []float64{0.5, 1, 2, 4, 8, 16, 32, 64}, // a dozen processes of about a second each
@@ -21,7 +21,7 @@ var (
 // Collectors are the metrics of the controller.
 func Collectors() []prometheus.Collector { return []prometheus.Collector{tried, took} }
 
-// resultOf is one word for what came of a trial.
+// resultOf returns the metric label of a search's result.
 func resultOf(advice *g8s.CapacityAdvice, err error) string {
 	switch {
 	case err != nil:

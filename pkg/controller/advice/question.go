@@ -15,23 +15,23 @@ import (
 	"g8s.host/gpu-scheduler/pkg/whatif"
 )
 
-// Situation is what a simulation starts from.
+// Situation is the initial state of a simulation.
 type Situation struct {
-	// Nodes are those of the pool, Pods those on them.
+	// Nodes are the nodes of the pool, and Pods the pods on them.
 	Nodes   []corev1.Node
 	Pods    []corev1.Pod
 	Waiting Waiting
-	// Groups are the PodGroups of those that wait.
+	// Groups are the PodGroups of the waiting pods.
 	Groups   []unstructured.Unstructured
 	Template *corev1.Node
-	// Reservations are those of the cluster at a time, Now.
+	// Reservations are the GPUReservations of the cluster at the time Now.
 	Reservations []g8s.GPUReservation
 	Now          time.Time
 	// Quotas are the GPUQuotas of the cluster.
 	Quotas []g8s.GPUQuota
 }
 
-// Question asks what becomes of those that wait with so many new nodes. They evict nobody: who waits has not been able to.
+// Question asks which waiting pods start with a number of new nodes. They preempt no pods: a pod that could preempt would not wait.
 func (s Situation) Question(nodes int) (*whatif.Question, error) {
 	question := &whatif.Question{Nodes: slices.Clone(s.Nodes), Pods: s.Pods, Reservations: s.Reservations, Now: s.Now, Quotas: boundsOf(s.Quotas)}
 	for i := range nodes {
@@ -57,7 +57,7 @@ func (s Situation) Question(nodes int) (*whatif.Question, error) {
 	return question, nil
 }
 
-// boundsOf are quotas that guarantee nothing, by which nobody would leave either.
+// boundsOf returns quotas without guarantees, because guarantees would cause preemption.
 func boundsOf(quotas []g8s.GPUQuota) []g8s.GPUQuota {
 	out := make([]g8s.GPUQuota, len(quotas))
 	for i := range quotas {
@@ -67,7 +67,7 @@ func boundsOf(quotas []g8s.GPUQuota) []g8s.GPUQuota {
 	return out
 }
 
-// another is one more node like a template, with nothing on it.
+// another returns an empty node like the template.
 func another(template *corev1.Node, number int) *corev1.Node {
 	node := template.DeepCopy()
 	node.Name = fmt.Sprintf("%s-another-%d", template.Name, number+1)

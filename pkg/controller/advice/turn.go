@@ -2,8 +2,8 @@ package advice
 
 import "sync"
 
-// turn is whose it is to be simulated: one pool's at a time. Those without advice come before those whose advice is only old,
-// so that many pools do not keep one from its first. The zero value is ready.
+// turn is the slot for simulations: one pool at a time. Pools without advice come before those whose advice is only outdated, so that many pools do
+// not delay a first advice. The zero value is ready.
 type turn struct {
 	mu    sync.Mutex
 	taken bool
@@ -11,7 +11,7 @@ type turn struct {
 	first map[string]bool
 }
 
-// take reports whether it is a pool's turn now. One that has taken it has to give it back.
+// take acquires the slot for a pool and reports whether it succeeded. The caller must release it.
 func (t *turn) take(pool string, first bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,7 +35,7 @@ func (t *turn) giveBack() {
 	t.taken = false
 }
 
-// forget drops a pool that waits no more.
+// forget removes a pool that no longer waits.
 func (t *turn) forget(pool string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,6 +1,5 @@
-// Package agents notices that a node's gpu-agent has fallen silent: what it said last of the node is of another time, and nobody looks
-// at the cards. The agent renews its conditions every 5 minutes; where it does not, they become Unknown, as Kubernetes does with
-// those of a kubelet. An agent that is back says at once what is.
+// Package agents detects that a node's gpu-agent has gone silent: its last report is outdated, and nothing checks the GPUs. The agent renews its
+// conditions every 5 minutes. If it does not, they become Unknown, as Kubernetes does with those of a kubelet. A returning agent reports at once.
 package agents
 
 import (
@@ -25,20 +24,20 @@ import (
 // Name is the controller's name in logs and metrics.
 const Name = "agents"
 
-// silent is how long nothing is heard of an agent until what it said is not known any more: three heartbeats, and a little.
+// silent is how long an agent may be silent before its report becomes Unknown: three heartbeats and a margin.
 const silent = 16 * time.Minute
 
 const eventSilent = "GPUAgentSilent"
 
-// Reconciler looks at the conditions of nodes. A request names a node.
+// Reconciler checks the conditions of nodes. A request names a node.
 type Reconciler struct {
 	Client client.Client
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// heard is the last heartbeat of each node, and when we saw it first, by our own clock: that of a node may be wrong. A new leader
-	// counts from its start.
+	// heard is the last heartbeat of each node, and when we first saw it by our own clock: the node's clock may be wrong. A new leader counts from
+	// its start.
 	heard map[string]sign
 }
 
@@ -52,7 +51,7 @@ func (r *Reconciler) SetUp(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named(Name).For(&corev1.Node{}).Complete(traced.Reconciler(Name, r))
 }
 
-// Reconcile takes note of a heartbeat, or of its absence.
+// Reconcile records a heartbeat or handles its absence.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, request.NamespacedName, &node); err != nil {
@@ -72,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.doubt(ctx, &node)
 }
 
-// silence is for how long a node's agent has given no heartbeat but this one.
+// silence returns how long a node's agent has sent no heartbeat after this one.
 func (r *Reconciler) silence(node string, beat metav1.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +91,7 @@ func (r *Reconciler) forget(node string) {
 	delete(r.heard, node)
 }
 
-// doubt has a node say that it is not known how its cards are. A heartbeat that comes meanwhile makes the write fail.
+// doubt marks the state of a node's GPUs as unknown. A heartbeat in the meantime makes the write fail.
 func (r *Reconciler) doubt(ctx context.Context, node *corev1.Node) error {
 	changed := node.DeepCopy()
 	for _, kind := range []corev1.NodeConditionType{g8s.ConditionAgentReady, g8s.ConditionGPUsHealthy} {
@@ -107,7 +106,7 @@ func (r *Reconciler) doubt(ctx context.Context, node *corev1.Node) error {
 	patch := client.StrategicMergeFrom(node, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, changed, patch); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // its change brings it here again
+			return nil // its change triggers another reconciliation
 		}
 		return fmt.Errorf("saying that the agent of node %s is silent: %w", node.Name, err)
 	}

@@ -1,5 +1,4 @@
-// Package bounded keeps the values of a metric's label to so many, whoever chooses the names: labels of nodes are written by
-// every kubelet and whoever may label nodes.
+// Package bounded limits the values of a metric label, whoever chooses them: every kubelet, and everyone who may label nodes, writes node labels.
 package bounded
 
 import (
@@ -9,11 +8,11 @@ import (
 	"strings"
 )
 
-// Others stands for all that are not told one by one.
+// Others is the label of all values beyond the limit.
 const Others = "(others)"
 
-// Names is what each name is counted as: itself for the largest, as many as most, and [Others] for the rest. Of equals those that are
-// first by name count as larger, so that an answer is the same each time.
+// Names returns the label of each name: the name itself for the largest ones up to most, and [Others] for the rest. Ties are broken by name, so that
+// results are stable.
 func Names(sizes map[string]int64, most int) map[string]string {
 	sorted := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), strings.Compare(a, b))

@@ -8,7 +8,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// sighting is what a node says of a broken card.
+// sighting is a node's report of a broken GPU.
 type sighting struct {
 	node, uuid, health string
 	since              time.Time
@@ -16,15 +16,15 @@ type sighting struct {
 
 type sightings map[sighting]time.Time
 
-// ages corrects since when cards are broken, where that cannot be: nothing is said of it, or a time to come, by a clock of a node that is ahead
-// of ours. Such a card counts from when we saw it first. Otherwise its pods would run on with it until our clock comes to that time.
+// ages corrects the time at which a GPU broke if the report has none or one in the future, from a node whose clock is ahead of ours. Such a GPU
+// counts from our first sighting. Otherwise its pods would run on with it until our clock reaches that time.
 type ages struct {
 	now    time.Time
 	before sightings
 	seen   sightings
 }
 
-// agesOf begins a look at a pool. Of the one before it what is seen again is kept, and no more.
+// agesOf starts a check of a pool. It keeps only the previous sightings that are seen again.
 func (r *Reconciler) agesOf(pool string) *ages {
 	a := &ages{now: r.Clock.Now(), seen: sightings{}}
 	if before, ok := r.seen.Swap(pool, a.seen); ok {
@@ -33,7 +33,7 @@ func (r *Reconciler) agesOf(pool string) *ages {
 	return a
 }
 
-// of returns some broken cards of a node, each with the time from which it counts.
+// of returns broken GPUs of a node, each with the corrected time.
 func (a *ages) of(node string, cards []gpu.Card) []gpu.Card {
 	for i := range cards {
 		card := &cards[i]
@@ -50,7 +50,7 @@ func (a *ages) of(node string, cards []gpu.Card) []gpu.Card {
 	return cards
 }
 
-// poolOf is what some nodes, those of a pool, say of their cards, whether they are ready or not.
+// poolOf returns the facts about a pool's nodes and their GPUs, whether the nodes are ready or not.
 func poolOf(nodes []*corev1.Node, ages *ages) Pool {
 	pool := Pool{Nodes: len(nodes), Struck: map[string]time.Time{}}
 	for _, node := range nodes {

@@ -37,8 +37,8 @@ import (
 const Name = "broken"
 
 const (
-	// lookAgain is how soon pods are looked at again that hold broken cards: one may crash, and not start again, at any time. lookLater is how
-	// soon a pool is that has broken cards which nobody holds: a pod that was bound just before may come to one yet.
+	// lookAgain is the requeue interval while pods hold broken GPUs: such a pod may crash and fail to restart at any time. requeueLater is the
+	// interval while no pod holds the pool's broken GPUs: a pod that was bound just before may still get one.
 	lookAgain = 5 * time.Second
 	lookLater = 30 * time.Second
 
@@ -46,18 +46,18 @@ const (
 	action        = "Recover"
 )
 
-// Reconciler looks after the pods that hold broken cards. A request names a pool.
+// Reconciler handles the pods that hold broken GPUs. A request names a pool.
 type Reconciler struct {
 	Client client.Client
-	// Live reads what is committed, and not what the cache has.
+	// Live reads committed state, not the cache.
 	Live     client.Reader
 	Events   events.EventRecorder
 	Clock    clock.PassiveClock
 	Settings Settings
 
-	// told is what was last said of pods that stay, so that it is not said again and again.
+	// told is the last message about each pod that stays, so that it is not repeated.
 	told sync.Map // of string by UID
-	// seen is when we saw cards first that tell of no time that can be, by pool.
+	// seen is when we first saw GPUs whose reported time is missing or invalid, by pool.
 	seen sync.Map // of sightings by name
 }
 
@@ -75,8 +75,8 @@ func (r *Reconciler) SetUp(m ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// tellsOtherwise reports whether a node says something else of its cards, is in another pool, or is ready again. Its heartbeats are of no
-// interest: a pool's nodes are all read for each.
+// tellsOtherwise reports whether a node's GPU report, pool or readiness changed. Heartbeats must not trigger a reconciliation, which reads all nodes
+// of a pool.
 func tellsOtherwise(before, now *corev1.Node) bool {
 	for _, name := range []string{g8s.AnnotationInventory, g8s.AnnotationSlices} {
 		if before.Annotations[name] != now.Annotations[name] {
@@ -86,9 +86,9 @@ func tellsOtherwise(before, now *corev1.Node) bool {
 	return gpu.PoolOf(before) != gpu.PoolOf(now) || fit.IsReady(before) != fit.IsReady(now)
 }
 
-// Reconcile decides about the pods of a pool that hold broken cards.
+// Reconcile handles the pods of a pool that hold broken GPUs.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	// One that is not ready is recovery's.
+	// Package recovery handles nodes that are not ready.
 	nodes, err := recovery.NodesOf(ctx, r.Client, request.Name)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -121,8 +121,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: again}, errors.Join(failed...)
 }
 
-// holders are the pods of some nodes that hold broken cards, and such as were told to leave already for them: perhaps by a controller
-// that was killed before it came to the others of their gangs.
+// holders returns the pods of the nodes that hold broken GPUs, and those already terminating for that reason: a controller that was killed may not
+// have evicted the rest of their gangs.
 func (r *Reconciler) holders(ctx context.Context, nodes []*corev1.Node, ages *ages) (holders, leaving []Holder, err error) {
 	for _, node := range nodes {
 		var list corev1.PodList
@@ -147,7 +147,7 @@ func (r *Reconciler) holders(ctx context.Context, nodes []*corev1.Node, ages *ag
 	return holders, leaving, nil
 }
 
-// carryOut has a pod leave, and then those of its gang that cannot go on without it.
+// carryOut evicts a pod, and then the members of its gang that cannot continue without it.
 func (r *Reconciler) carryOut(ctx context.Context, step *Step) error {
 	if step.Held != "" {
 		r.tell(step.Pod, fmt.Sprintf("%s, and it stays: %s", step.Why, step.Held))
@@ -156,12 +156,12 @@ func (r *Reconciler) carryOut(ctx context.Context, step *Step) error {
 	if !r.evict(ctx, step.Pod, step.Why).Leaves() {
 		return nil
 	}
-	// The cache has it later.
+	// The cache gets the deletion later.
 	step.Pod.DeletionTimestamp = ptr.To(metav1.NewTime(r.Clock.Now()))
 	return r.evictBereft(ctx, step.Holder)
 }
 
-// evictBereft has those leave that cannot go on without a pod that leaves, but for such as were made since.
+// evictBereft evicts the gang members that cannot continue without a terminating pod, except for those created since.
 func (r *Reconciler) evictBereft(ctx context.Context, holder *Holder) error {
 	gang, err := (&gangs.Reader{Cache: r.Client, Live: r.Live}).Of(ctx, holder.Pod)
 	if err != nil {
@@ -181,8 +181,7 @@ func (r *Reconciler) evictBereft(ctx context.Context, holder *Holder) error {
 	return nil
 }
 
-// evict asks for a pod to be evicted. What is refused is asked for again, and holds up no other pod: a user can write budgets that no
-// eviction is possible with.
+// evict requests the eviction of a pod. A refused eviction is retried and does not block other pods: users can write budgets that allow no eviction.
 func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, why string) eviction.Outcome {
 	outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.Client}, pod)
 	if err != nil {
@@ -198,7 +197,7 @@ func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, why string) evi
 	return outcome
 }
 
-// tell says something of a pod that stays, once until that changes.
+// tell records an event about a pod that stays, once per message.
 func (r *Reconciler) tell(pod *corev1.Pod, text string) {
 	if before, _ := r.told.Swap(pod.UID, text); before != text {
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, eventNotMoved, action, "%s", text)

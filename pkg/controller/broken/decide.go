@@ -1,8 +1,8 @@
-// Package broken has pods leave cards that were found broken, so that their jobs go on elsewhere: those that cannot start because
-// of it, at once, and those that run on a card that only a reset or a restart mends, after a while in which they may end by
-// themselves. The node's agent takes such cards out and leaves pods alone; see docs/agent.md.
+// Package broken evicts pods from broken GPUs so that their jobs continue elsewhere. Pods that cannot start because of such a GPU are evicted at
+// once. Pods that run on a GPU that only a reset or a restart fixes are evicted after a delay in which they may end by themselves. The node's agent
+// withdraws such GPUs and does not touch pods; see docs/agent.md.
 //
-// [Decide] is a pure function of the pods of a pool that hold such cards. The [Reconciler] gathers them and asks for evictions.
+// [Decide] is a pure function of the pods of a pool that hold such GPUs. The [Reconciler] gathers them and requests evictions.
 package broken
 
 import (
@@ -20,45 +20,44 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu/fault"
 )
 
-// Settings are an administrator's.
+// Settings are set by an administrator.
 type Settings struct {
-	// After is how long a pod runs on with a card that only a reset or a restart mends; 0 is for ever.
+	// After is how long a pod keeps running on a GPU that only a reset or a restart fixes; 0 means forever.
 	After time.Duration
-	// Budget is on how many nodes of a pool cards may have broken of late for their pods to be ended, in percent; one always may.
+	// Budget is the percentage of a pool's nodes whose GPUs may have broken recently for their pods to be evicted. One node is always allowed.
 	Budget int
 }
 
-// together is how far apart cards break at most that count as one for the budget. One that waits for its repair for days says nothing of
-// those that break today.
+// together is the window in which broken GPUs count together for the budget. A GPU that has waited for repair for days says nothing about those that
+// break today.
 const together = time.Hour
 
-// Pool is what is known of the nodes of a pool, whoever holds their cards by now.
+// Pool describes the nodes of a pool, regardless of the pods that hold their GPUs.
 type Pool struct {
 	Nodes int
-	// Struck is when a card last broke that only a reset or a restart mends, of each node that has one.
+	// Struck is when a GPU that only a reset or a restart fixes last broke, by node.
 	Struck map[string]time.Time
 }
 
-// Holder is a pod that holds cards which must not be used.
+// Holder is a pod that holds GPUs that must not be used.
 type Holder struct {
 	Pod  *corev1.Pod
 	Node string
-	// Cards are those of the pod, by index.
+	// Cards are the broken GPUs of the pod, by index.
 	Cards []gpu.Card
 }
 
-// Step is what becomes of a holder.
+// Step is the action for a holder.
 type Step struct {
 	*Holder
-	// Evict says that it is to leave; Held, if not empty, why it stays though it would.
+	// Evict requests the eviction. Held, if not empty, is the reason against it.
 	Evict bool
 	Held  string
-	// Why says what the step follows from.
+	// Why is the cause of the step.
 	Why string
 }
 
-// Decide says what becomes of the pods of a pool that hold broken cards, all of them, and when to look again; 0 for
-// not before something changes.
+// Decide returns the steps for all pods of a pool that hold broken GPUs, and when to reconcile again; 0 means not before a change.
 func Decide(holders []Holder, pool Pool, settings Settings, now time.Time) (steps []Step, again time.Duration) {
 	storms := pool.storms(settings.Budget)
 	for i := range holders {
@@ -89,9 +88,9 @@ func Decide(holders []Holder, pool Pool, settings Settings, now time.Time) (step
 	return steps, again
 }
 
-// storms says why pods that run are not ended, of each node where they may not: when cards of many nodes break at about the same time, that which
-// tells so, or what they share, is broken rather, and all jobs of a pool must not end for it. Nodes count whose pods have left already, or
-// the next ones would follow one by one; and it ends when nodes are mended, and not by itself: a person decides.
+// storms returns, by node, why running pods may not be evicted: when GPUs of many nodes break at about the same time, their detection or a shared
+// component is likely broken, and not all jobs of a pool may end for that. Nodes whose pods have left still count, or the next ones would follow one
+// by one. A storm ends when the nodes are repaired, and not by itself: an administrator decides.
 func (p *Pool) storms(budget int) map[string]string {
 	times := slices.SortedFunc(maps.Values(p.Struck), time.Time.Compare)
 	allowed, out := max(1, p.Nodes*budget/100), map[string]string{}
@@ -106,7 +105,7 @@ func (p *Pool) storms(budget int) map[string]string {
 	return out
 }
 
-// struck is when a card of a node broke last that only a reset or a restart mends, zero if there is none.
+// struck returns when a GPU that only a reset or a restart fixes last broke, zero if none did.
 func struck(cards []gpu.Card) (at time.Time) {
 	for _, card := range cards {
 		if fault.OnlyResetMends(card.Health) && card.Since.After(at) {
@@ -116,7 +115,7 @@ func struck(cards []gpu.Card) (at time.Time) {
 	return at
 }
 
-// dead are the cards that only a reset or a restart mends, and how long the pod may run on with them.
+// dead returns the GPUs that only a reset or a restart fixes, and how long the pod may keep running on them.
 func (h *Holder) dead(after time.Duration, now time.Time) (dead []gpu.Card, left time.Duration) {
 	if after == 0 {
 		return nil, 0
@@ -133,17 +132,17 @@ func (h *Holder) dead(after time.Duration, now time.Time) (dead []gpu.Card, left
 	return dead, left
 }
 
-// mustLeave reports whether the pod is one that leaves for its cards, now or in a while.
+// mustLeave reports whether the pod must be evicted for its GPUs, now or later.
 func (h *Holder) mustLeave(after time.Duration, now time.Time) bool {
 	dead, _ := h.dead(after, now)
 	return len(dead) > 0 || len(h.waits()) > 0
 }
 
-// waits are the cards for which a container of the pod cannot start: the agent refuses it until they are well.
+// waits returns the GPUs that keep a container of the pod from starting: the agent refuses it until they are healthy.
 func (h *Holder) waits() []gpu.Card {
 	assignment, err := gpu.ParseAssignment(h.Pod.Annotations[g8s.AnnotationGPUDevices])
 	if err != nil {
-		assignment = nil // it holds slices alone, or it would not be here
+		assignment = nil // it holds only slices, or it would not be here
 	}
 	var cards []gpu.Card
 	for _, status := range slices.Concat(h.Pod.Status.InitContainerStatuses, h.Pod.Status.ContainerStatuses) {
@@ -159,8 +158,8 @@ func (h *Holder) waits() []gpu.Card {
 	return cards
 }
 
-// isRefused reports whether a container waits because it could not be created, as one does that the agent refuses, or has crashed and would
-// be refused next. One that waits for its image or for an init container has not been refused yet.
+// isRefused reports whether a container waits because its creation failed, as it does after the agent's refusal, or because it crashed and would be
+// refused next. A container that waits for its image or an init container has not been refused yet.
 func isRefused(waiting *corev1.ContainerStateWaiting) bool {
 	switch waiting.Reason {
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff":
@@ -169,8 +168,8 @@ func isRefused(waiting *corev1.ContainerStateWaiting) bool {
 	return false
 }
 
-// isOf reports whether a card is a container's: by the scheduler's choice, or as one of its slices is of that card, which is told of
-// the pod as a whole.
+// isOf reports whether a GPU belongs to a container: because the scheduler assigned it, or because it has one of the container's slices, which are
+// reported for the pod as a whole.
 func (h *Holder) isOf(assignment gpu.Assignment, container string, card *gpu.Card) bool {
 	if slices.ContainsFunc(assignment[container], func(d gpu.Device) bool { return d.UUID == card.UUID }) {
 		return true
@@ -194,7 +193,7 @@ func hasSlices(container *corev1.Container) bool {
 	return false
 }
 
-// told names cards with what is wrong with them.
+// told lists GPUs with their faults.
 func told(cards []gpu.Card) string {
 	words := make([]string, len(cards))
 	for i := range cards {

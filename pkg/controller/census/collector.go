@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// patience is how long a count may wait for the cache, and fresh how long it is told again: who asks often costs no more.
+	// patience bounds the wait for the cache. numbersTTL is how long a count is reused, so that frequent scrapes cost no more.
 	patience = 2 * time.Second
 	fresh    = 5 * time.Second
 )
@@ -68,14 +68,14 @@ type Collector struct {
 
 var _ prometheus.Collector = &Collector{}
 
-// Describe says what is counted.
+// Describe implements [prometheus.Collector].
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, one := range all {
 		out <- one
 	}
 }
 
-// Collect counts. A cache that is not there yet counts nothing.
+// Collect implements [prometheus.Collector]. It counts nothing before the cache has synced.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -105,7 +105,7 @@ func (c *Collector) count(ctx context.Context) (*Numbers, error) {
 	return c.numbers, nil
 }
 
-// read lists what the cache holds. It is not copied, and must not be changed.
+// read lists the cached objects. They are not copied and must not be changed.
 func (c *Collector) read(ctx context.Context) (Facts, error) {
 	var nodes corev1.NodeList
 	var pods corev1.PodList
@@ -113,7 +113,7 @@ func (c *Collector) read(ctx context.Context) (Facts, error) {
 	for _, list := range []client.ObjectList{&nodes, &pods, &spots} {
 		err := c.Reader.List(ctx, list, client.UnsafeDisableDeepCopy)
 		if _, spot := list.(*g8s.SpotPoolList); spot && meta.IsNoMatchError(err) {
-			continue // the cluster knows no SpotPools
+			continue // the cluster lacks the SpotPool kind
 		}
 		if err != nil {
 			return Facts{}, fmt.Errorf("reading the cache: %w", err)

@@ -1,9 +1,8 @@
-// Package census counts, for Prometheus, what stands and waits in the cluster: the GPUs of each pool and what the free ones
-// are good for, the pods that wait and why, gangs that are torn apart, and the machines of spot pools. [Count] is pure; the
-// [Collector] reads the cache of the controllers when it is asked.
+// Package census exports cluster metrics to Prometheus: the GPUs of each pool and the usable sets of free ones, pending pods by cause, partially
+// bound gangs, and the machines of spot pools. [Count] is pure; the [Collector] reads the controllers' cache on demand.
 //
-// No label has a value that users choose: pods that wait for a pool of which there is no node are counted together. Those that
-// whoever labels nodes chooses are bounded.
+// No label has values that users choose: pods that wait for a pool without nodes are counted together. Values chosen by those who label nodes are
+// bounded.
 package census
 
 import (
@@ -27,35 +26,35 @@ import (
 )
 
 const (
-	// mostPools is how many pools, and how many SpotPools, are counted one by one, the largest first; mostTypes is how many types of
-	// GPU. The others are counted together.
+	// mostPools is how many pools and SpotPools have their own label, the largest first; mostTypes is the same for GPU types. The others are counted
+	// together.
 	mostPools = 200
 	mostTypes = 20
-	// mostGPUs is what one pod counts for at most, so that no sum overflows.
+	// mostGPUs bounds the GPUs counted for one pod, so that sums cannot overflow.
 	mostGPUs = 1 << 20
-	// nowhere stands for pools that have no node.
+	// nowhere is the label of pools without nodes.
 	nowhere = "(none)"
 )
 
-// setSizes are the sizes of sets of GPUs that pods ask, as in the status of a GPUPool.
+// setSizes are the GPU set sizes that pods request, as in the status of a GPUPool.
 var setSizes = []int64{8, 4, 2, 1}
 
-// Facts are what is counted.
+// Facts are the counted objects.
 type Facts struct {
 	Nodes []corev1.Node
-	// Pods are all pods, bound and waiting.
+	// Pods are all pods, bound and pending.
 	Pods      []corev1.Pod
 	SpotPools []g8s.SpotPool
 }
 
-// Numbers are what a cluster counts.
+// Numbers are the counts of a cluster.
 type Numbers struct {
 	Pools   map[string]*Pool
 	Pending map[Waiting]*Pending
 	Gangs   Gangs
 	Spot    map[string]Spot
-	// Foreign is how many pods with GPUs other schedulers placed on nodes of ours, and Overpromised how many GPUs of the nodes of a
-	// pool were promised beyond those that each has.
+	// Foreign counts pods with GPUs that other schedulers placed on our nodes. Overpromised counts, by pool, the GPUs that nodes have promised beyond
+	// their capacity.
 	Foreign      int64
 	Overpromised map[string]int64
 }
@@ -64,42 +63,42 @@ type Numbers struct {
 type Pool struct {
 	// GPUs are by type.
 	GPUs map[string]inventory.GPUs
-	// FreeSets is how many pods of so many GPUs could start, one node at a time, and Sets how many could if nothing ran.
+	// FreeSets counts the pods of a number of GPUs that could start, one node at a time. Sets counts those that could start if nothing ran.
 	FreeSets, Sets map[int64]int64
-	// CPU and Memory are those of its nodes, and what pods ask of them.
+	// CPU and Memory are the totals of its nodes and the requests of pods.
 	CPU, Memory inventory.Capacity
 }
 
-// Waiting is what pods that wait have in common.
+// Waiting is the key of pending pods: their pool and the cause.
 type Waiting struct {
 	Pool  string
 	Cause reason.Cause
 }
 
-// Pending are the pods that wait for one pool for one cause.
+// Pending are the pods that wait for a pool for one cause.
 type Pending struct {
 	Pods, GPUs int64
-	// Oldest is how long the oldest of them has been there.
+	// Oldest is the age of the oldest pod.
 	Oldest time.Duration
 }
 
-// Gangs are those that do not run.
+// Gangs counts the gangs with unbound members.
 type Gangs struct {
-	// Waiting have no member with a node, Torn have some with one and some without.
+	// Waiting gangs have no bound member. PartiallyBound gangs have bound and unbound members.
 	Waiting, Torn int64
-	// WaitingOldest and TornOldest are how long the oldest member without a node of any such gang has been there.
+	// WaitingOldest and PartiallyBoundOldest are the ages of the oldest unbound member of any such gang.
 	WaitingOldest, TornOldest time.Duration
 }
 
 // Spot is one SpotPool.
 type Spot struct {
 	Minimum, Size, Joined int64
-	// NoCapacity says that no type in any zone can be bought, CloudSilent that the cloud does not do what is asked of it, and NotJoining
-	// that machines that were bought do not become nodes.
+	// NoCapacity means that no type can be bought in any zone, CloudSilent that the cloud does not respond properly, and NotJoining that bought
+	// machines do not become nodes.
 	NoCapacity, CloudSilent, NotJoining bool
 }
 
-// Count counts. Pods of other schedulers do not wait for ours.
+// Count counts the facts. Pods of other schedulers are not pending for ours.
 func Count(facts Facts, now time.Time) Numbers {
 	out := Numbers{Pools: map[string]*Pool{}, Pending: map[Waiting]*Pending{}, Spot: map[string]Spot{}, Overpromised: map[string]int64{}}
 	bound := make([]corev1.Pod, 0, len(facts.Pods))
@@ -128,7 +127,7 @@ func Count(facts Facts, now time.Time) Numbers {
 	return out
 }
 
-// addPromised counts what other schedulers gave away, and what was given away twice.
+// addPromised counts pods placed by other schedulers, and GPUs promised twice.
 func (n *Numbers) addPromised(nodes []corev1.Node, bound []corev1.Pod, called map[string]string) {
 	on := fit.ByNode(bound)
 	for i := range nodes {
@@ -149,7 +148,7 @@ func waits(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && pod.Spec.SchedulerName == g8s.SchedulerName
 }
 
-// names is what each pool with GPUs is counted as.
+// names returns the metric label of each pool with GPUs.
 func names(pools []inventory.Pool) map[string]string {
 	sizes := map[string]int64{}
 	for i := range pools {
@@ -160,7 +159,7 @@ func names(pools []inventory.Pool) map[string]string {
 	return bounded.Names(sizes, mostPools)
 }
 
-// typesOf is what each type of GPU is counted as.
+// typesOf returns the metric label of each GPU type.
 func typesOf(nodes []inventory.Node) map[string]string {
 	sizes := map[string]int64{}
 	for i := range nodes {
@@ -169,7 +168,7 @@ func typesOf(nodes []inventory.Node) map[string]string {
 	return bounded.Names(sizes, mostTypes)
 }
 
-// addSpot counts SpotPools. Those beyond the bound have their machines added up, and a problem that any of them has.
+// addSpot counts SpotPools. Beyond the limit their machines are summed, and a problem of any of them counts.
 func (n *Numbers) addSpot(pools []g8s.SpotPool) {
 	sizes := map[string]int64{}
 	for i := range pools {
@@ -202,8 +201,8 @@ func (n *Numbers) add(name, of string, node *inventory.Node) {
 	}
 }
 
-// heldOn is how many cards of a node are in use: by whole, by a share or by a slice, of which the sum of whole ones tells
-// nothing. Of a node that takes no pods it is not known what is free, and only the whole ones count.
+// heldOn returns how many GPUs of a node are in use: whole, shared or sliced, of which the whole-GPU count shows only the first. For a node that
+// accepts no pods the free GPUs are unknown, so only whole ones count.
 func heldOn(node *inventory.Node) int64 {
 	if !node.Schedulable() {
 		return node.GPUs.Used
@@ -234,8 +233,7 @@ func age(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, now.Sub(pod.CreationTimestamp.Time))
 }
 
-// causeOf is why a pod waits, by what its scheduler has written on it: of several reasons the one about the pod itself, and
-// then that of most nodes.
+// causeOf returns why a pod waits, from its scheduler's condition: of several reasons the one about the pod itself, and else the one of most nodes.
 func causeOf(pod *corev1.Pod) reason.Cause {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return reason.SchedulingGated
@@ -268,7 +266,7 @@ func gangsOf(bound []corev1.Pod, waiting []*corev1.Pod, now time.Time) Gangs {
 	}
 	oldest := map[types.NamespacedName]time.Duration{}
 	for _, pod := range waiting {
-		if gang := of(pod); gang.Name != "" && len(pod.Spec.SchedulingGates) == 0 { // a gate is somebody's own will
+		if gang := of(pod); gang.Name != "" && len(pod.Spec.SchedulingGates) == 0 { // a gate is set on purpose
 			oldest[gang] = max(oldest[gang], age(pod, now))
 		}
 	}

@@ -1,4 +1,4 @@
-// Package command is the command line of gpu-controller: which cluster it looks after, and how.
+// Package command is the command line of gpu-controller.
 package command
 
 import (
@@ -39,7 +39,7 @@ type options struct {
 	spot          spotOptions
 	prometheus    string
 	idle          idle.Settings
-	// private are the private addresses that channels may lead to, as CIDRs.
+	// private are the CIDRs of private addresses that channels may use.
 	private []string
 	tracing tracing.Options
 }
@@ -52,11 +52,11 @@ type spotOptions struct {
 }
 
 const (
-	// kubeletLease is how long a kubelet's lease holds. Silence that is shorter proves nothing, whatever stops a machine.
+	// kubeletLease is the duration of a kubelet's lease. A shorter silence proves nothing, whatever stops a machine.
 	kubeletLease = 40 * time.Second
-	// mostWarnAfter is as far back as one question to Prometheus goes.
+	// mostWarnAfter is the range of one Prometheus query.
 	mostWarnAfter = 5 * time.Hour
-	// leastLease is the shortest lease that renewals keep up with.
+	// leastLease is the shortest lease that can be renewed in time.
 	leastLease = 3 * time.Second
 )
 
@@ -78,7 +78,7 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// addFlags is the list of all settings; docs/recovery.md, docs/operations.md and docs/spot.md explain them.
+// addFlags adds all settings; docs/recovery.md, docs/operations.md and docs/spot.md explain them.
 func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of the controller's own identity; without it that of its pod")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Do nothing while another replica leads")
@@ -115,7 +115,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVarP(&o.verbosity, "v", "v", 2, "How much to log: 0 what always matters, 2 each step, 4 each decision")
 }
 
-// check refuses what could not be meant.
+// check rejects invalid settings.
 func (o *options) check() error {
 	switch {
 	case o.leaseDuration < leastLease:
@@ -167,7 +167,7 @@ func (o *options) run(ctx context.Context) error {
 	log := logger(o.verbosity)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
-	// With a limit, moving the pods of a rack takes an hour.
+	// With a rate limit, moving the pods of a rack takes an hour.
 	config, err := program.UnlimitedConfig(o.kubeconfig, "gpu-controller")
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (o *options) run(ctx context.Context) error {
 	return manager.Start(ctx)
 }
 
-// logger writes JSON to standard error, as much as the verbosity says.
+// logger returns a logger that writes JSON to standard error at the verbosity.
 func logger(verbosity int) logr.Logger {
 	// logr's level n is slog's -n.
 	return logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.Level(-verbosity)}))

@@ -51,14 +51,14 @@ import (
 )
 
 const (
-	// leaseName is the name of the Lease that replicas elect their leader by, and leaseNamespace where it is.
+	// leaseName and leaseNamespace identify the Lease of the leader election.
 	leaseName      = "gpu-controller"
 	leaseNamespace = "kube-system"
-	// grace is how long what is under way may take when the program is told to end.
+	// grace is how long running work may take when the program must stop.
 	grace = 10 * time.Second
 )
 
-// manager is the program, less its start.
+// manager sets up the program without starting it.
 func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), g8s.AddToScheme(scheme)); err != nil {
@@ -83,10 +83,10 @@ func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manag
 			BindAddress: o.metrics, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
 		},
 		Cache: cache.Options{
-			// What was written by whom is half of an object, and of no use here.
+			// Managed fields are half of an object and unused here.
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&appsv1.Deployment{}:     {Label: labels.NewSelector().Add(*ofJobs)}, // others are of no use here
+				&appsv1.Deployment{}:     {Label: labels.NewSelector().Add(*ofJobs)}, // others are unused here
 				recovery.LeaseMetadata(): {Namespaces: map[string]cache.Config{corev1.NamespaceNodeLease: {}}},
 			},
 		},
@@ -106,7 +106,7 @@ func (o *options) manager(ctx context.Context, cluster *rest.Config) (ctrl.Manag
 	return manager, nil
 }
 
-// addControllers is the list of all that the program does.
+// addControllers adds everything that the program does.
 func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) error {
 	if err := index.Register(ctx, manager.GetFieldIndexer()); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (o *options) addControllers(ctx context.Context, manager ctrl.Manager) erro
 	)
 }
 
-// knows reports whether the cluster knows a kind of ours, and logs what is left undone where it does not.
+// knows reports whether the cluster has a kind of ours. If not, it logs what the controller cannot do.
 func knows(manager ctrl.Manager, kind, without string) (bool, error) {
 	gvk := g8s.SchemeGroupVersion.WithKind(kind)
 	if _, err := manager.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
@@ -158,7 +158,7 @@ func knows(manager ctrl.Manager, kind, without string) (bool, error) {
 	return true, nil
 }
 
-// addReservations adds GPUReservations, where the cluster knows the kind.
+// addReservations adds the controller of GPUReservations if the cluster has the kind.
 func addReservations(manager ctrl.Manager, known bool) error {
 	if !known {
 		return nil
@@ -166,7 +166,7 @@ func addReservations(manager ctrl.Manager, known bool) error {
 	return reservations.New(manager.GetClient(), manager.GetEventRecorder(leaseName), clock.RealClock{}).SetUp(manager)
 }
 
-// addQuotas adds the status of GPUQuotas, where the cluster knows the kind.
+// addQuotas adds the status of GPUQuotas if the cluster has the kind.
 func addQuotas(manager ctrl.Manager, known bool) error {
 	if !known {
 		return nil
@@ -174,7 +174,7 @@ func addQuotas(manager ctrl.Manager, known bool) error {
 	return gpuquotas.New(manager.GetClient(), clock.RealClock{}).SetUp(manager)
 }
 
-// addNotify adds the telling of channels.
+// addNotify adds the notification of channels.
 func (o *options) addNotify(manager ctrl.Manager, channels *notify.Health) error {
 	private, err := prefixes(o.private)
 	if err != nil {
@@ -186,7 +186,7 @@ func (o *options) addNotify(manager ctrl.Manager, channels *notify.Health) error
 	}).SetUp(manager)
 }
 
-// prefixes reads addresses as CIDRs.
+// prefixes parses CIDRs.
 func prefixes(texts []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, text := range texts {
@@ -199,7 +199,7 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// addSpot adds SpotPools, where the cluster knows the kind.
+// addSpot adds the controller of SpotPools if the cluster has the kind.
 func (o *options) addSpot(manager ctrl.Manager) error {
 	if !o.spot.enabled {
 		return nil
@@ -221,7 +221,7 @@ func (o *options) addSpot(manager ctrl.Manager) error {
 	}).SetUp(manager)
 }
 
-// addIdle adds the look for idle GPUs, where there is a Prometheus to ask.
+// addIdle adds the detection of idle GPUs if Prometheus is configured.
 func (o *options) addIdle(manager ctrl.Manager) error {
 	if o.prometheus == "" {
 		return nil
@@ -236,7 +236,7 @@ func (o *options) addIdle(manager ctrl.Manager) error {
 	}).SetUp(manager)
 }
 
-// register has metrics shown beside those of the libraries.
+// register adds metrics to those of the libraries.
 func register(collectors []prometheus.Collector) error {
 	for _, collector := range collectors {
 		if err := metrics.Registry.Register(collector); err != nil {
@@ -246,7 +246,7 @@ func register(collectors []prometheus.Collector) error {
 	return nil
 }
 
-// addAdvice adds the advice, where there is a scheduler's code to ask.
+// addAdvice adds the advice controller, unless it is turned off.
 func (o *options) addAdvice(manager ctrl.Manager, reserves, shares bool) error {
 	if o.advice.After == 0 {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// syncPatience is how long a probe waits for the caches.
+// syncPatience bounds how long a probe waits for the caches.
 const syncPatience = time.Second
 
-// synced says no until all that the controllers look at has been read once. A replica that stands by has read it, too.
+// synced fails until the caches have synced. This includes standby replicas.
 func synced(manager ctrl.Manager) healthz.Checker {
 	return func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), syncPatience)

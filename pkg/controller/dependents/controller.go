@@ -1,8 +1,7 @@
-// Package dependents lets jobs start that wait for others, when those have ended as they ask.
+// Package dependents starts jobs once the jobs that they depend on have ended as required.
 //
-// Such a job is created suspended: it has no pods, so that neither a time limit runs nor a quota is used while it waits. What
-// it still waits for is written on it. A job that has ended is struck off as soon as that is seen, so that it may be deleted
-// before the others end.
+// Such a job is created suspended: it has no pods, so neither a time limit runs nor quota is used while it waits. Its remaining dependencies are
+// stored on it. A dependency is removed as soon as its end is seen, so that the ended job may be deleted before the others end.
 package dependents
 
 import (
@@ -32,13 +31,13 @@ import (
 // Name is the controller's name in logs and metrics.
 const Name = "dependents"
 
-// retryConflict is how soon a Job is looked at again that somebody else has changed meanwhile.
+// retryConflict is the requeue interval after a conflicting change of a Job.
 const retryConflict = time.Second
 
-// eventStarted is the reason of the event on a job that waits no more.
+// eventStarted is the reason of the event on a job with no dependencies left.
 const eventStarted = "DependenciesEnded"
 
-// Reconciler looks after Jobs that wait for others.
+// Reconciler handles Jobs with dependencies.
 type Reconciler struct {
 	Client client.Client
 	Events events.EventRecorder
@@ -62,7 +61,7 @@ func hasEnded(object client.Object) bool {
 	return false
 }
 
-// waitingFor are the Jobs that wait for one that has ended.
+// waitingFor returns the Jobs that depend on an ended job.
 func (r *Reconciler) waitingFor(ctx context.Context, ended client.Object) []reconcile.Request {
 	var list batchv1.JobList
 	at := client.MatchingFields{index.WaitsFor: ended.GetLabels()[g8s.LabelJob]}
@@ -77,7 +76,7 @@ func (r *Reconciler) waitingFor(ctx context.Context, ended client.Object) []reco
 	return out
 }
 
-// Reconcile strikes off what a Job need not wait for any more, and lets it start when nothing is left.
+// Reconcile removes the fulfilled dependencies of a Job and starts it when none are left.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var held batchv1.Job
 	if err := r.Client.Get(ctx, request.NamespacedName, &held); err != nil {
@@ -107,8 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// statesOf are where Jobs of a namespace stand. One that is not there is left out, as is one that has the name
-// and is no job of gpuctl's.
+// statesOf returns the states of Jobs in a namespace. It omits missing Jobs, and Jobs with the name that are not gpuctl's.
 func (r *Reconciler) statesOf(ctx context.Context, namespace string, names []string) (map[string]jobplan.State, error) {
 	out := map[string]jobplan.State{}
 	var failed []error

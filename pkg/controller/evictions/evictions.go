@@ -1,4 +1,4 @@
-// Package evictions sends evictions by the client of our controllers, as package eviction asks for.
+// Package evictions sends evictions for package eviction with a controller-runtime client.
 package evictions
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Client is an eviction.API.
+// Client implements eviction.API.
 type Client struct{ client.Client }
 
 // Send sends an eviction.

@@ -1,5 +1,4 @@
-// Package gangs reads the gangs of pods for controllers: who their members are from the cache, and how many of them they need as is
-// committed.
+// Package gangs reads the gangs of pods for controllers: the members from the cache, and the required number from committed state.
 package gangs
 
 import (
@@ -21,19 +20,19 @@ import (
 // Gang are the pods that start and end together.
 type Gang struct {
 	Members []*corev1.Pod
-	// Least is how many it needs, 0 for a pod of no gang.
+	// Least is the required number of members, 0 for a pod without a gang.
 	Least int
 }
 
-// Reader reads gangs, each once. The zero value of what is not exported is ready.
+// Reader reads each gang once. The zero value of the unexported fields is ready.
 type Reader struct {
-	// Cache has the pods, Live what is committed.
+	// Cache reads pods, and Live committed state.
 	Cache, Live client.Reader
 
 	known map[types.UID]*Gang
 }
 
-// Of returns the gang of a pod, or the pod alone if it is in no gang, or if no object gives the size of its gang.
+// Of returns the gang of a pod, or the pod alone if it has no gang, or if no object defines the size of its gang.
 func (r *Reader) Of(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
 	if known := r.known[pod.UID]; known != nil {
 		return known, nil
@@ -70,7 +69,7 @@ func (r *Reader) read(ctx context.Context, pod *corev1.Pod) (*Gang, error) {
 	return out, nil
 }
 
-// find reads what says what the gang of a pod is.
+// find reads the object that defines the gang of a pod.
 func (r *Reader) find(ctx context.Context, pod *corev1.Pod) (gang.Gang, bool, error) {
 	for _, source := range gang.SourcesOf(pod) {
 		object, err := get(ctx, r.Live, source.Resource.GroupVersion().WithKind(source.Kind), pod.Namespace, source.Name)
@@ -85,8 +84,8 @@ func (r *Reader) find(ctx context.Context, pod *corev1.Pod) (gang.Gang, bool, er
 	return gang.Gang{}, false, nil
 }
 
-// get reads an object, nil where there is none. A kind that may not be read is of an operator that the controller's role does not know yet: its
-// pods are no gang for the scheduler either, then.
+// get reads an object, nil if there is none. A forbidden kind belongs to an operator that the controller's role does not cover: its pods are no gang
+// for the scheduler either.
 func get(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
@@ -100,14 +99,14 @@ func get(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, 
 	return object, nil
 }
 
-// Rules are what a PodGroup that pods name by a label says of its members.
+// Rules are the membership rules of a PodGroup that pods name by a label.
 type Rules struct {
-	// Least is how many it needs, 0 where that is not known.
+	// Least is the required number of members, 0 if unknown.
 	Least         int
 	SeveralOwners bool
 }
 
-// RulesOf reads a PodGroup that pods name by a label. One that is not there, or that the scheduler cannot read either, says nothing.
+// RulesOf reads a PodGroup that pods name by a label. A missing one, or one that the scheduler cannot read either, has no rules.
 func RulesOf(ctx context.Context, live client.Reader, namespace, name string) (Rules, error) {
 	object, err := get(ctx, live, schema.FromAPIVersionAndKind(g8s.PodGroupAPIVersion, g8s.PodGroupKind), namespace, name)
 	if err != nil || object == nil {

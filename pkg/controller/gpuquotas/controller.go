@@ -32,27 +32,27 @@ import (
 const Name = "gpuquotas"
 
 const (
-	// writesPerSecond is how many statuses are written in all. Beyond that quotas take turns.
+	// writesPerSecond limits the status writes of all quotas together.
 	writesPerSecond = 2
 	fieldOwner      = "gpu-controller-quotas"
-	// gathering is how long changes are gathered before the quotas of a pool are counted, and between how long it takes to count them again
-	// at least: it reads all of the pool.
+	// gathering is how long changes are collected before the quotas of a pool are counted. minInterval is the minimum interval between counts,
+	// because each reads the whole pool.
 	gathering = time.Second
 	between   = 5 * time.Second
-	// atOnce is how many are written of one count. For the others it is counted again, as all may have changed by then.
+	// atOnce bounds the writes after one count. The others are counted again, because everything may have changed by then.
 	atOnce = 10
 )
 
-// Reconciler keeps the status of GPUQuotas. A request names a pool, in which there may be no quota.
+// Reconciler keeps the status of GPUQuotas. A request names a pool, which may have no quota.
 type Reconciler struct {
 	client client.Client
 	clock  clock.PassiveClock
 	writes *rate.Limiter
-	// rounds are by pool. There is one worker.
+	// rounds are by pool. There is only one worker.
 	rounds map[string]round
 }
 
-// round is when the quotas of a pool were counted last, and the last of them that was written.
+// round is when the quotas of a pool were last counted, and the last one that was written.
 type round struct {
 	at   time.Time
 	last string
@@ -72,8 +72,8 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// poolOfPod is the pool whose GPUs a pod holds or waits for, "" if it asks for none. A share of one takes the card from those who ask for
-// whole ones.
+// poolOfPod returns the pool whose GPUs a pod holds or waits for, "" if it requests none. A share of a GPU takes it from those that request whole
+// ones.
 func (r *Reconciler) poolOfPod(ctx context.Context, object client.Object) string {
 	pod := object.(*corev1.Pod)
 	if asks, err := gpu.RequestOf(pod); err != nil || asks.IsZero() {
@@ -86,7 +86,7 @@ func (r *Reconciler) poolOfPod(ctx context.Context, object client.Object) string
 	return gpu.PoolOf(&node)
 }
 
-// The changes that count: a heartbeat of a node, and what kubelet says of a container, do not.
+// Relevant changes: neither a node's heartbeat nor the kubelet's container status.
 func changedSpec(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration()
 }
@@ -104,7 +104,7 @@ func changedPod(before, after client.Object) bool {
 		(old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) || len(old.Spec.SchedulingGates) != len(now.Spec.SchedulingGates)
 }
 
-// soon asks for the pool of each object that changed, and for the one it was in before, after a while in which more may change.
+// soon enqueues the pool of each changed object, and its previous pool, after a delay that collects changes.
 func soon(pool func(context.Context, client.Object) string, counts func(before, after client.Object) bool) handler.EventHandler {
 	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q requests, objects ...client.Object) {
@@ -125,7 +125,7 @@ func soon(pool func(context.Context, client.Object) string, counts func(before, 
 	}
 }
 
-// Reconcile counts the quotas of a pool, and writes the statuses that have changed: some, and the others when all are counted again.
+// Reconcile counts the quotas of a pool and writes some changed statuses. The others follow with the next count.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	pool := request.Name
 	quotas, err := r.quotasOf(ctx, pool)
@@ -164,7 +164,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// quotasOf are the quotas of a pool, which are not copied, and must not be changed.
+// quotasOf returns the quotas of a pool, which are not copied and must not be changed.
 func (r *Reconciler) quotasOf(ctx context.Context, pool string) ([]g8s.GPUQuota, error) {
 	var list g8s.GPUQuotaList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

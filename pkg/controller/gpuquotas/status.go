@@ -1,7 +1,6 @@
-// Package gpuquotas keeps the status of GPUQuotas: how much of each is in use, borrowed and lent, what waits for it, and whether more is
-// guaranteed than there is.
+// Package gpuquotas keeps the status of GPUQuotas: how much is in use, borrowed and lent, what waits, and whether more is guaranteed than exists.
 //
-// [StatusOf] and [Changed] are pure; the [Reconciler] reads the cluster from its cache, and writes.
+// [StatusOf] and [ChangedStatuses] are pure; the [Reconciler] reads the cluster from its cache, and writes.
 package gpuquotas
 
 import (
@@ -15,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
-// StatusOf is the status of a quota of which so much was counted. Who borrows is told while something waits for what the quota lends: all
-// others would change each time that somebody borrows.
+// StatusOf returns the status of a counted quota. It lists borrowers only while something waits for lent GPUs: otherwise every status would change
+// with each loan.
 func StatusOf(q *g8s.GPUQuota, counted *inventory.GPUQuota) g8s.GPUQuotaStatus {
 	out := g8s.GPUQuotaStatus{
 		ObservedGeneration: q.Generation, Used: *counted.Used, Borrowed: *counted.Borrowed, Free: *counted.Free, Lent: *counted.Lent,
@@ -38,16 +37,16 @@ func StatusOf(q *g8s.GPUQuota, counted *inventory.GPUQuota) g8s.GPUQuotaStatus {
 	return out
 }
 
-// Change is a status that is to be written.
+// Change is a status to write.
 type Change struct {
 	Name   string
 	Status g8s.GPUQuotaStatus
-	// urgency puts those first whose spec is new or whose conditions changed, and then those that jobs wait for.
+	// urgency orders changes with a new spec or changed conditions first, and then those that jobs wait for.
 	urgency int
 }
 
-// Changed are the statuses that differ from what is written, those first that matter most to people, and then by name from one on, so that
-// each has its turn.
+// Changed returns the statuses that differ from the written ones, the most important first, and then by name starting after one, so that each gets
+// its turn.
 func Changed(quotas []g8s.GPUQuota, counted []inventory.GPUQuota, after string) []Change {
 	by := make(map[string]*inventory.GPUQuota, len(counted))
 	for i := range counted {

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// step is the time in which a GPU has to be busy once, so that no exporter that is scraped every minute leaves gaps.
+	// step is the window in which a GPU must be busy once. It leaves no gaps with exporters that are scraped every minute.
 	step = 5 * time.Minute
-	// every is how often is looked.
+	// every is the interval between checks.
 	every = step
-	// atOnce is how many steps one question to Prometheus is about: of 8,000 GPUs that is an answer of some 14 MB.
+	// atOnce bounds the steps of one Prometheus query. For 8,000 GPUs the answer has some 14 MB.
 	atOnce = 72
 
 	eventIdle   = "GPUsIdle"
@@ -30,37 +30,37 @@ const (
 	actionLook  = "LookForIdleGPUs"
 )
 
-// Settings are an administrator's.
+// Settings are set by an administrator.
 type Settings struct {
 	// Below is the load in percent below which a GPU is idle.
 	Below float64
-	// WarnAfter is for how long a job must be idle to be warned of, 0 for never.
+	// WarnAfter is how long a job must be idle before a warning, 0 for never.
 	WarnAfter time.Duration
 }
 
-// Prometheus knows how busy GPUs were; [gpumetrics.Client] does.
+// Prometheus provides the past load of GPUs; [gpumetrics.Client] implements it.
 type Prometheus interface {
 	ReadPast(ctx context.Context, end time.Time, step time.Duration, steps int) (*gpumetrics.Past, error)
 }
 
-// Watcher looks at all jobs from time to time.
+// Watcher checks all jobs periodically.
 type Watcher struct {
 	Client client.Client
-	// Live reads a job once more before it is paused.
+	// Live reads a job again before it is paused.
 	Live       client.Reader
 	Events     events.EventRecorder
 	Clock      clock.WithTicker
 	Prometheus Prometheus
 	Settings   Settings
 
-	// warned are the jobs that were warned of since they were last busy.
+	// warned are the jobs that have got a warning since they were last busy.
 	warned map[types.UID]bool
 }
 
-// SetUp adds it to a manager; it looks while it leads.
+// SetUp adds the watcher to a manager. It runs on the leader.
 func (w *Watcher) SetUp(manager ctrl.Manager) error { return manager.Add(w) }
 
-// Start looks until ctx ends.
+// Start checks jobs until ctx ends.
 func (w *Watcher) Start(ctx context.Context) error {
 	ticker := w.Clock.NewTicker(every)
 	defer ticker.Stop()
@@ -76,7 +76,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 	}
 }
 
-// look looks once. Without an answer of Prometheus nothing is known, and nothing done.
+// look checks all jobs once. Without an answer from Prometheus it does nothing.
 func (w *Watcher) look(ctx context.Context) error {
 	jobs, err := gather(ctx, w.Client)
 	if err != nil || len(jobs) == 0 {
@@ -113,7 +113,7 @@ func warning(job *job, idle time.Duration, below float64) string {
 	return text + "; gpuctl pause gives them to others"
 }
 
-// words is a duration as people write it: 2h30m.
+// words formats a duration for people: 2h30m.
 func words(d time.Duration) string {
 	d = d.Truncate(time.Minute)
 	switch hours, minutes := int(d.Hours()), int(d.Minutes())%60; {
@@ -126,8 +126,8 @@ func words(d time.Duration) string {
 	}
 }
 
-// past reads as much of the past as a decision may need: the last hours for all, and what is before only while some job that
-// asks to be paused has been idle through all that is known.
+// past reads as much history as a decision may need: the last hours for all jobs, and older history only while a job that asks to be paused has been
+// idle through all known history.
 func (w *Watcher) past(ctx context.Context, jobs []job) (*gpumetrics.Past, error) {
 	end := w.Clock.Now().Truncate(time.Second)
 	var out *gpumetrics.Past
@@ -149,7 +149,7 @@ func (w *Watcher) past(ctx context.Context, jobs []job) (*gpumetrics.Past, error
 	}
 }
 
-// longest is for how long back the past decides anything: as long as the timeout of a job that is idle in all of it.
+// longest is how far back the history matters: the timeout of a job that is idle in all known history.
 func (w *Watcher) longest(jobs []job, known *gpumetrics.Past) time.Duration {
 	longest := max(w.Settings.WarnAfter, minTimeout)
 	for i := range jobs {
@@ -160,7 +160,7 @@ func (w *Watcher) longest(jobs []job, known *gpumetrics.Past) time.Duration {
 	return longest
 }
 
-// pause pauses a job that is as it was when it was looked at.
+// pause pauses a job that has not changed since the check.
 func (w *Watcher) pause(ctx context.Context, idle *job, since time.Duration) error {
 	live, ok := idle.top.DeepCopyObject().(client.Object)
 	if !ok {
@@ -170,7 +170,7 @@ func (w *Watcher) pause(ctx context.Context, idle *job, since time.Duration) err
 		return client.IgnoreNotFound(err)
 	}
 	if live.GetUID() != idle.top.GetUID() || timeoutOf(live) != idle.own || jobplan.StateOf(live) != jobplan.StateActive {
-		return nil // somebody has changed it meanwhile: it is looked at again
+		return nil // it has changed: the next check handles it
 	}
 	why := fmt.Sprintf("the job was paused as its GPUs had been less than %g%% busy for %s", w.Settings.Below, words(since))
 	step, err := jobplan.PauseBecause(live, w.Clock.Now(), why)

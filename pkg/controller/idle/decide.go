@@ -1,8 +1,8 @@
-// Package idle finds jobs whose GPUs do nothing: it warns of them, and pauses those that ask for it. A paused job keeps its
-// volumes, and is resumed by its user.
+// Package idle finds jobs whose GPUs are idle. It warns about them and pauses those that ask for it. A paused job keeps its volumes, and its user
+// resumes it.
 //
-// How busy a GPU was comes from Prometheus. A job is idle for as long as all of its GPUs are known to have been, without a
-// gap: what was not measured, or cannot be, counts as busy.
+// The load of GPUs comes from Prometheus. A job is idle as long as all of its GPUs are known to have been idle without a gap: an unmeasured GPU
+// counts as busy.
 package idle
 
 import (
@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpumetrics"
 )
 
-// Card is one that a pod holds.
+// Card is a GPU held by a pod.
 type Card struct {
 	UUID, Node string
 	Index      int
@@ -19,14 +19,14 @@ type Card struct {
 
 // Pod is a pod of a job.
 type Pod struct {
-	// Started is when its last container did, zero for one that does not run wholly.
+	// Started is when its last container started, zero unless all containers run.
 	Started time.Time
-	// Cards are those it holds, none where they are not known.
+	// Cards are the GPUs of the pod, none if unknown.
 	Cards []Card
 }
 
-// For is for how long all GPUs of the pods have been idle until the end of what is known of the past, less busy than below in
-// percent all the time. It is no longer than that past, and than the youngest pod has run.
+// For returns how long all GPUs of the pods have been idle, that is below a load in percent, until the end of the known history. It is at most the
+// length of that history and the run time of the youngest pod.
 func For(pods []Pod, past *gpumetrics.Past, below float64) time.Duration {
 	if len(pods) == 0 {
 		return 0
@@ -52,7 +52,7 @@ func (p *Pod) idleFor(past *gpumetrics.Past, below float64) time.Duration {
 	return max(0, shortest)
 }
 
-// quiet is how long the last steps have been known to be below a load.
+// quiet returns how long the last steps are known to be below a load.
 func quiet(steps []float64, below float64, step time.Duration) time.Duration {
 	count := 0
 	for i := len(steps) - 1; i >= 0 && steps[i] >= 0 && steps[i] < below; i-- {
@@ -61,20 +61,20 @@ func quiet(steps []float64, below float64, step time.Duration) time.Duration {
 	return time.Duration(count) * step
 }
 
-// Verdict is what to do about a job.
+// Verdict is the action for a job.
 type Verdict int
 
-// The verdicts.
+// The actions.
 const (
-	// Leave it alone.
+	// Leave does nothing.
 	Leave Verdict = iota
-	// Warn of it.
+	// Warn records a warning.
 	Warn
-	// Pause it.
+	// Pause pauses the job.
 	Pause
 )
 
-// Decide decides about a job that has been idle for so long: timeout is the one that it asks for, 0 for none.
+// Decide returns the action for a job that has been idle for the given time. timeout is the job's own, 0 for none.
 func Decide(idle, timeout, warnAfter time.Duration) Verdict {
 	switch {
 	case timeout > 0 && idle >= timeout:

@@ -17,21 +17,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/workload"
 )
 
-// Bounds of what a job may ask for: as the YAML has them, for those that others wrote.
+// Bounds of the timeout, as the YAML has them, for annotations that others wrote.
 const (
 	minTimeout = 10 * time.Minute
 	maxTimeout = 72 * time.Hour
 )
 
-// job is one that holds GPUs, with all of its pods that do.
+// job is a job that holds GPUs, with all of its pods that do.
 type job struct {
 	top client.Object
-	// timeout is after what it is paused, 0 for never; own is what it says itself.
+	// timeout is the idle time after which it is paused, 0 for never. own is the job's own setting.
 	timeout, own time.Duration
 	pods         []Pod
 }
 
-// jobKey is a job as its labels name it.
+// jobKey identifies a job by its labels.
 type jobKey struct{ namespace, kind, name string }
 
 func keyOf(object client.Object) (jobKey, bool) {
@@ -39,7 +39,7 @@ func keyOf(object client.Object) (jobKey, bool) {
 	return key, key.kind != "" && key.name != ""
 }
 
-// gather reads the jobs that hold GPUs with all of their pods, and neither begin nor end.
+// gather reads the active jobs that hold GPUs, with all of their pods.
 func gather(ctx context.Context, reader client.Reader) ([]job, error) {
 	tops, err := topsOf(ctx, reader)
 	if err != nil {
@@ -67,7 +67,7 @@ func gather(ctx context.Context, reader client.Reader) ([]job, error) {
 	return out, nil
 }
 
-// holdersOf are the pods of jobs that ask for GPUs and have not ended, and the pools of the jobs.
+// holdersOf returns the pods of jobs that request GPUs and have not ended, and the pools of the jobs.
 func holdersOf(ctx context.Context, reader client.Reader) (map[jobKey][]Pod, map[jobKey]string, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.HasLabels{g8s.LabelJob}); err != nil {
@@ -86,7 +86,7 @@ func holdersOf(ctx context.Context, reader client.Reader) (map[jobKey][]Pod, map
 	return pods, pools, nil
 }
 
-// defaultsOf are the timeouts of jobs that say none, by pool. A cluster need not know GPUPools.
+// defaultsOf returns the default timeouts by pool. The cluster may lack the GPUPool kind.
 func defaultsOf(ctx context.Context, reader client.Reader) (map[string]time.Duration, error) {
 	var list g8s.GPUPoolList
 	if err := reader.List(ctx, &list); meta.IsNoMatchError(err) {
@@ -124,7 +124,7 @@ func topsOf(ctx context.Context, reader client.Reader) (map[jobKey]client.Object
 	return out, nil
 }
 
-// timeoutOf is what a job asks for, 0 for nothing. What cannot be read, or was never allowed, asks for nothing.
+// timeoutOf returns the timeout of a job, 0 for none. Invalid or disallowed values count as none.
 func timeoutOf(top client.Object) time.Duration {
 	timeout, err := time.ParseDuration(top.GetAnnotations()[g8s.AnnotationIdleTimeout])
 	if err != nil {
@@ -140,8 +140,7 @@ func bounded(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// podOf is what is looked at of a pod. One that does not run wholly, or is about to end, has not started: its job is no idle
-// one.
+// podOf returns the facts about a pod. A pod that is terminating, or whose containers do not all run, has not started, so its job is not idle.
 func podOf(pod *corev1.Pod) Pod {
 	out := Pod{}
 	assignment, err := gpu.ParseAssignment(pod.Annotations[g8s.AnnotationGPUDevices])

@@ -1,4 +1,4 @@
-// Package index is how the controllers find pods, Jobs and nodes in their cache.
+// Package index defines the cache indexes by which controllers find pods, Jobs and nodes.
 package index
 
 import (
@@ -22,14 +22,14 @@ const (
 	JobUID = "job-uid"
 	// Node finds pods by the name of their node.
 	Node = "node-name"
-	// WaitingPool finds pods that wait for GPUs by the pool that they wait for.
+	// WaitingPool finds pods that wait for GPUs, by pool.
 	WaitingPool = "waiting-pool"
 )
 
-// WaitsFor finds Jobs by the names of the jobs that they wait for.
+// WaitsFor finds Jobs by the names of their dependencies.
 const WaitsFor = "waits-for"
 
-// InPool finds nodes by the label of their pool. Of pool default it finds all, as nodes there need no label: gpu.PoolOf tells which.
+// InPool selects nodes by the label of their pool. For pool default it selects all, because its nodes need no label: gpu.PoolOf decides.
 func InPool(pool string) client.MatchingLabels {
 	if pool == g8s.DefaultPool {
 		return client.MatchingLabels{}
@@ -67,7 +67,7 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	)
 }
 
-// waitingPool is the pool that a pod waits for GPUs of, "" if it does not.
+// waitingPool returns the pool whose GPUs a pod waits for, "" if it does not wait.
 func waitingPool(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != g8s.SchedulerName {
 		return ""

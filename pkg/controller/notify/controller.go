@@ -32,21 +32,21 @@ import (
 const Name = "notify"
 
 const (
-	// whenFull is how long after a line had no room a letter is offered again.
+	// whenFull is the retry interval after a channel's queue was full.
 	whenFull = time.Minute
-	// eventNotTold is the reason of the event on a job whose channel was not told.
+	// eventNotTold is the reason of the event on a job whose notification was not delivered.
 	eventNotTold = "NotTold"
-	// eventTold is that of the event on a job whose channel was told.
+	// eventTold is the reason of the event on a job whose notification was delivered.
 	eventTold = "Told"
 )
 
-// notingTimeout bounds all tries.
+// notingTimeout bounds all attempts.
 const notingTimeout = time.Minute
 
-// noting is how a note on a Job is tried again while the API server does not take it: for a minute.
+// noting is the backoff for annotating a Job while the API server does not accept the write, for a minute.
 var noting = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 9, Cap: 30 * time.Second}
 
-// Reconciler tells channels of Jobs.
+// Reconciler sends notifications about Jobs to channels.
 type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
@@ -57,11 +57,11 @@ type Reconciler struct {
 
 	directory *Directory
 	sender    *Sender
-	// life ends with the leadership.
+	// life is the context of the leadership.
 	life context.Context
 
 	mu sync.Mutex
-	// evictions are those that are gathered, by their Job.
+	// evictions are the evictions being gathered, by Job.
 	evictions map[types.NamespacedName]*evicted
 }
 
@@ -79,7 +79,7 @@ func (r *Reconciler) SetUp(m ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// live lends letters the life of the leadership, and waits for those that are under way.
+// live provides the context of the leadership, and waits for the notifications in flight at its end.
 func (r *Reconciler) live(ctx context.Context) error {
 	r.mu.Lock()
 	r.life = ctx
@@ -100,7 +100,7 @@ func isDisrupted(object client.Object) bool {
 	return disrupted
 }
 
-// jobOf is the Job of a pod.
+// jobOf returns a request for the Job of a pod.
 func jobOf(_ context.Context, object client.Object) []reconcile.Request {
 	owner := metav1.GetControllerOf(object)
 	if owner == nil || owner.Kind != "Job" {
@@ -109,7 +109,7 @@ func jobOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}}}
 }
 
-// Reconcile puts what is to be told of a Job in line. It waits for no receiver.
+// Reconcile queues the notifications that are due for a Job. It does not wait for receivers.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var job batchv1.Job
 	err := r.Client.Get(ctx, request.NamespacedName, &job)
@@ -126,7 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if life == nil {
-		return ctrl.Result{RequeueAfter: time.Second}, nil // the leadership has just begun
+		return ctrl.Result{RequeueAfter: time.Second}, nil // leadership has just begun
 	}
 	now := r.Clock.Now()
 	if word := dueEnd(&job, now); word != "" {
@@ -138,8 +138,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.gather(ctx, life, &job, now)
 }
 
-// foretell notes on a Job that goes on that its channel will not be told, as long as there is nothing else to say: its author then
-// need not wait for the end to know.
+// foretell annotates a running Job whose channel cannot be notified, if there is nothing else to send: its author then does not have to wait for the
+// end to know.
 func (r *Reconciler) foretell(ctx context.Context, job *batchv1.Job) error {
 	name, _ := asked(job)
 	if ending(job) != "" || job.Annotations[g8s.AnnotationNotTold] != "" {
@@ -167,7 +167,7 @@ func (r *Reconciler) offer(life context.Context, letter *Letter) ctrl.Result {
 	return ctrl.Result{RequeueAfter: whenFull}
 }
 
-// gather keeps evictions until all of a gang have been seen, and offers one letter of them.
+// gather collects the evictions of a gang and queues one notification for all of them.
 func (r *Reconciler) gather(ctx, life context.Context, job *batchv1.Job, now time.Time) (ctrl.Result, error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingFields{index.JobUID: string(job.UID)}); err != nil {
@@ -192,10 +192,9 @@ func (r *Reconciler) gather(ctx, life context.Context, job *batchv1.Job, now tim
 	return result, nil
 }
 
-// settled notes on a Job what became of a letter, and tells who looks at the Job where it was not taken. A Job that is gone
-// needs no note.
+// settled annotates a Job with the outcome of a notification, and records an event. A deleted Job needs neither.
 func (r *Reconciler) settled(ctx context.Context, letter *Letter, outcome Outcome) {
-	// What a receiver has taken is noted also when the leadership ends meanwhile.
+	// The outcome of a delivered notification is recorded even if the leadership ends in the meantime.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notingTimeout)
 	defer cancel()
 	log := ctrl.Log.WithName(Name).WithValues("namespace", letter.Job.Namespace, "job", letter.Job.Name, "channel", letter.Channel, "of", letter.Word)
@@ -212,13 +211,13 @@ func (r *Reconciler) settled(ctx context.Context, letter *Letter, outcome Outcom
 	}
 	err = wait.ExponentialBackoffWithContext(ctx, noting, func(ctx context.Context) (bool, error) {
 		err := r.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, body))
-		return client.IgnoreNotFound(err) == nil || apierrors.IsConflict(err), nil // another Job has the name
+		return client.IgnoreNotFound(err) == nil || apierrors.IsConflict(err), nil // another Job has this name now
 	})
 	if err != nil {
 		log.Info("It could not be noted on a job what its channel was told: it may be told again")
 	}
 	switch {
-	case job.UID != letter.UID: // it is gone, or was never found
+	case job.UID != letter.UID: // deleted, or never found
 	case outcome.Why == "":
 		r.Events.Eventf(job, nil, corev1.EventTypeNormal, eventTold, "Tell", "channel %s was told that the job %s", letter.Channel, happened[letter.Word])
 	default:
@@ -230,7 +229,7 @@ var happened = map[string]string{
 	g8s.NotifySucceeded: "succeeded", g8s.NotifyFailed: "failed", g8s.NotifyCancelled: "was cancelled", g8s.NotifyEvicted: "was evicted",
 }
 
-// note is the patch of a Job with what became of a letter.
+// note returns the patch of a Job with the outcome of a notification.
 func note(letter *Letter, outcome Outcome, now time.Time) ([]byte, error) {
 	annotations := map[string]any{g8s.AnnotationNotTold: nil}
 	if outcome.Why != "" {
@@ -246,7 +245,7 @@ func note(letter *Letter, outcome Outcome, now time.Time) ([]byte, error) {
 	return patchOf(letter.UID, annotations)
 }
 
-// patchOf is a patch of annotations of this very Job, and not of another one of its name.
+// patchOf returns a patch of annotations for the Job with this UID only.
 func patchOf(uid types.UID, annotations map[string]any) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": annotations}})
 }

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// forgotten is how long after its end nobody is told of a job any more: it is no news.
+	// forgotten is how long after its end a job still causes a notification.
 	forgotten = 24 * time.Hour
-	// gathering is how long evictions are gathered, as all members of a gang are evicted at once.
+	// gathering is how long evictions are collected, because all members of a gang are evicted at about the same time.
 	gathering = 5 * time.Second
 )
 
 const (
-	// longestName is what a key of a ConfigMap may be long, by which channels are named, and shortened what is told of a longer one.
+	// longestName is the limit of a ConfigMap key, and thus of a channel name. shortened is the length to which longer names are cut.
 	longestName = 253
 	shortened   = 64
 )
 
-// asked is what a Job wants told; "" for a Job that wants nothing. A name that no channel can have is shortened to another such: what is
-// told of it is written on the Job, and into logs.
+// asked returns the notification settings of a Job; "" if it has none. A name that is too long for a channel is cut, because it appears on the Job
+// and in logs.
 func asked(job *batchv1.Job) (channel string, on []string) {
 	channel = job.Annotations[g8s.AnnotationNotify]
 	if len(channel) > longestName {
@@ -37,7 +37,7 @@ func asked(job *batchv1.Job) (channel string, on []string) {
 	return channel, strings.Split(job.Annotations[g8s.AnnotationNotifyOn], ",")
 }
 
-// ending is how a Job has ended, in the word of its YAML; "" if it has not.
+// ending returns how a Job has ended, in the term of its YAML; "" if it has not.
 func ending(job *batchv1.Job) string {
 	switch jobplan.StateOf(job) {
 	case jobplan.StateSucceeded:
@@ -50,11 +50,10 @@ func ending(job *batchv1.Job) string {
 	return ""
 }
 
-// settledAs is what is noted on a Job that somebody was told of. A Job that is made again inherits annotations of the one before,
-// and is another.
+// settledAs is the annotation value of a delivered notification. It has the UID because a recreated Job inherits annotations of its predecessor.
 func settledAs(job *batchv1.Job, word string) string { return string(job.UID) + "/" + word }
 
-// dueEnd is the word for the end of a Job that somebody is to be told of now; "" for none.
+// dueEnd returns the end of a Job that is due for a notification; "" for none.
 func dueEnd(job *batchv1.Job, now time.Time) string {
 	word := ending(job)
 	channel, on := asked(job)
@@ -67,7 +66,7 @@ func dueEnd(job *batchv1.Job, now time.Time) string {
 	return word
 }
 
-// endOf is when a Job has ended; now where nobody says when.
+// endOf returns when a Job ended; now if that is unknown.
 func endOf(job *batchv1.Job, now time.Time) time.Time {
 	for _, condition := range job.Status.Conditions {
 		ended := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
@@ -81,25 +80,25 @@ func endOf(job *batchv1.Job, now time.Time) time.Time {
 	return now
 }
 
-// evicted are pods of one Job that have lost their places.
+// evicted are evicted pods of one Job.
 type evicted struct {
 	job types.UID
-	// seen is when this was first seen, last the time of the newest of them, and why the newest's reason.
+	// seen is when the first of them was seen, last the time of the newest eviction, and why its reason.
 	seen, last time.Time
 	why        string
 	pods       map[string]bool
 }
 
-// dueEvictions adds the pods of a Job that have lost their places since somebody was told last. It is nil if there are none, or
-// nobody wants to know; a Job that has ended says so itself.
+// dueEvictions adds the pods of a Job that were evicted since the last notification. It returns nil if there are none, or if the Job does not ask for
+// it. A Job that has ended gets a notification of its end instead.
 func dueEvictions(before *evicted, job *batchv1.Job, pods []corev1.Pod, now time.Time) *evicted {
 	channel, on := asked(job)
 	if channel == "" || !slices.Contains(on, g8s.NotifyEvicted) || ending(job) != "" {
 		return nil
 	}
-	told, _ := time.Parse(time.RFC3339, job.Annotations[g8s.AnnotationNotifiedEvictions]) // the zero time is before all
+	told, _ := time.Parse(time.RFC3339, job.Annotations[g8s.AnnotationNotifiedEvictions]) // the zero time is before everything
 	out := before
-	if out != nil && out.job != job.UID { // of another Job of the name
+	if out != nil && out.job != job.UID { // of another Job with this name
 		out = nil
 	}
 	for i := range pods {

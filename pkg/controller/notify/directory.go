@@ -18,19 +18,18 @@ import (
 )
 
 const (
-	// fresh is for how long what was read of channels counts.
+	// fresh is how long the channels that were read are cached.
 	fresh = 10 * time.Second
-	// readTimeout bounds the reading, for which all channels wait.
+	// readTimeout bounds the read, for which all channels wait.
 	readTimeout = 5 * time.Second
 )
 
-// Directory knows where channels lead. It reads that when it is asked, and not all the time: few jobs end in a second, and no copy of
-// a secret is kept for long.
+// Directory resolves channels to URLs. It reads them on demand: few jobs end per second, and no copy of a secret is kept for long.
 type Directory struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Clock clock.PassiveClock
-	// Read is told, if it is set, which channels there are whenever that was read.
+	// Read, if set, gets the existing channels after each read.
 	Read func(exists func(channel string) bool)
 
 	mu    sync.Mutex
@@ -39,7 +38,7 @@ type Directory struct {
 	urls  map[string][]byte
 }
 
-// Address is where a channel leads for the jobs of a namespace, or why nowhere.
+// Address returns the URL of a channel for the jobs of a namespace, or why there is none.
 func (d *Directory) Address(ctx context.Context, name, namespace string) (string, Outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,7 +58,7 @@ func (d *Directory) Address(ctx context.Context, name, namespace string) (string
 	return address, Outcome{}
 }
 
-// isWebhook says whether an address can be called such that nobody on the way reads it.
+// isWebhook reports whether an address is an https URL that nobody can read in transit.
 func isWebhook(address string) bool {
 	at, err := url.Parse(address)
 	return err == nil && at.Scheme == "https" && at.Hostname() != "" && at.User == nil

@@ -15,26 +15,26 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Letter is what is told of a job.
+// Letter is a notification about a job.
 type Letter struct {
 	Channel string
 	Job     types.NamespacedName
 	UID     types.UID
-	// Word is of what, and Until the newest eviction that it tells of.
+	// Word is the kind of notification, and Until the newest eviction that it includes.
 	Word  string
 	Until time.Time
 	Text  string
 }
 
-// key is the same for letters of the same.
+// key is equal for notifications of the same event.
 func (l *Letter) key() string {
 	return string(l.UID) + "/" + l.Word + "/" + l.Until.UTC().Format(time.RFC3339)
 }
 
-// longestDetail bounds what is told of Kubernetes' own words.
+// longestDetail bounds the text, which includes Kubernetes' own messages.
 const longestDetail = 300
 
-// ofEnd is the letter of a Job that has ended.
+// ofEnd returns the notification of a Job's end.
 func ofEnd(job *batchv1.Job, word string, now time.Time) *Letter {
 	text := fmt.Sprintf("Job %s/%s %s", job.Namespace, job.Name, pastOf[word])
 	if began := job.Status.StartTime; began != nil {
@@ -48,7 +48,7 @@ func ofEnd(job *batchv1.Job, word string, now time.Time) *Letter {
 
 var pastOf = map[string]string{g8s.NotifySucceeded: "succeeded", g8s.NotifyFailed: "failed", g8s.NotifyCancelled: "was cancelled"}
 
-// whyFailed is what Kubernetes says of a Job that has failed.
+// whyFailed returns Kubernetes' message about a failed Job.
 func whyFailed(job *batchv1.Job) string {
 	for _, condition := range job.Status.Conditions {
 		if condition.Type == batchv1.JobFailed && condition.Status == corev1.ConditionTrue {
@@ -58,7 +58,7 @@ func whyFailed(job *batchv1.Job) string {
 	return ""
 }
 
-// ofEvictions is the letter of pods that have lost their places.
+// ofEvictions returns the notification of evicted pods.
 func ofEvictions(job *batchv1.Job, of *evicted) *Letter {
 	pods := "a pod"
 	if len(of.pods) > 1 {
@@ -76,8 +76,8 @@ func letterOf(job *batchv1.Job, word, text string) *Letter {
 	}
 }
 
-// body is a letter as receivers take it: JSON with one key. What it quotes means nothing to them: neither a link, nor the call of
-// everybody in a room.
+// body encodes a notification for receivers: JSON with one key. Quoted text has no effect there: neither as a link, nor as a mention of everyone in a
+// room.
 func (l *Letter) body() ([]byte, error) {
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
@@ -91,5 +91,5 @@ func (l *Letter) body() ([]byte, error) {
 	return json.Marshal(map[string]string{"text": plain.Replace(text)})
 }
 
-// plain escapes what Slack reads as markup, and has no @ call anybody, as Mattermost and Discord read it.
+// plain escapes Slack markup and prevents mentions by @, as Mattermost and Discord read them.
 var plain = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")

@@ -8,11 +8,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/bounded"
 )
 
-// mostChannels is how many channels are told one by one. Administrators set them up, and might do so by a program.
+// mostChannels is how many channels have their own metric. Administrators set them up, and might do so with a program.
 const mostChannels = 200
 
-// Health is how channels fared when they were last called. Only those count that administrators have set up for who asks: users
-// choose the other names.
+// Health records whether the last call of each channel succeeded. It counts only channels that administrators have set up, because users choose the
+// other names.
 type Health struct {
 	failing *prometheus.GaugeVec
 
@@ -20,7 +20,7 @@ type Health struct {
 	known map[string]bool
 }
 
-// NewHealth returns a Health of which nothing is known yet.
+// NewHealth returns an empty Health.
 func NewHealth() *Health {
 	return &Health{
 		failing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -35,7 +35,7 @@ func (h *Health) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{h.failing}
 }
 
-// Called notes what became of a call.
+// Called records the outcome of a call.
 func (h *Health) Called(channel string, outcome Outcome) {
 	failing := 0.0
 	if outcome.Why != "" {
@@ -46,7 +46,7 @@ func (h *Health) Called(channel string, outcome Outcome) {
 	h.failing.WithLabelValues(h.label(channel)).Set(failing)
 }
 
-// Keep forgets the channels that are no more, which makes room for others.
+// Keep removes the channels that no longer exist, which makes room for others.
 func (h *Health) Keep(exists func(channel string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,12 +56,12 @@ func (h *Health) Keep(exists func(channel string) bool) {
 			h.failing.DeleteLabelValues(channel)
 		}
 	}
-	if len(h.known) < mostChannels && !h.known[bounded.Others] { // they are told one by one from now on
+	if len(h.known) < mostChannels && !h.known[bounded.Others] { // each has its own metric from now on
 		h.failing.DeleteLabelValues(bounded.Others)
 	}
 }
 
-// label is what a channel is counted as. The caller holds the lock.
+// label returns the metric label of a channel. The caller holds the lock.
 func (h *Health) label(channel string) string {
 	if !h.known[channel] && len(h.known) >= mostChannels {
 		return bounded.Others

@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// postTimeout bounds all of a call, from the look-up of the name to the last byte that is read of the answer.
+	// postTimeout bounds a whole call, from the name lookup to the last byte read of the answer.
 	postTimeout = 10 * time.Second
-	// mostRead is what is read of an answer, which nobody looks at.
+	// mostRead bounds what is read of an answer, which is discarded.
 	mostRead = 4 << 10
-	// mostHeaders is the size of headers beyond which a receiver is given up.
+	// mostHeaders bounds the headers of an answer.
 	mostHeaders = 16 << 10
 )
 
-// Outcome is what became of a call.
+// Outcome is the result of a call.
 type Outcome struct {
-	// Why is why it did not succeed, in words that never have the address in them; "" if it did.
+	// Why is the reason of a failure, without the address; "" on success.
 	Why string
-	// Again says that another try may succeed.
+	// Again says that a retry may succeed.
 	Again bool
-	// Unset says that there is the channel, and no URL of it to call, which administrators have to mend.
+	// Unset says that the channel exists without a usable URL, which administrators must fix.
 	Unset bool
 }
 
 // Poster calls receivers.
 type Poster struct{ client *http.Client }
 
-// NewPoster returns a Poster that calls public addresses, and private ones within the prefixes alone. It follows no redirects, and
-// goes through no proxy, which would call what it does not.
+// NewPoster returns a Poster that calls public addresses, and private ones only within the prefixes. It follows no redirects and uses no proxy,
+// because a proxy would call forbidden addresses.
 func NewPoster(private []netip.Prefix) *Poster {
 	return newPoster(private, nil)
 }
@@ -60,17 +60,17 @@ func newPoster(private []netip.Prefix, trust *tls.Config) *Poster {
 	}}
 }
 
-// errPrivate says that a name leads to an address that is not called.
+// errPrivate means that a name resolves to a forbidden address.
 var errPrivate = errors.New("its address is private")
 
-// shared are addresses that belong to nobody, and that [netip.Addr] does not call private.
+// shared are special-purpose addresses that [netip.Addr] does not classify as private.
 var shared = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
-// mayCall decides about the address that is really connected to, after its name was looked up: names may lead anywhere.
+// mayCall checks the address that is actually connected to, after the name lookup: names may resolve to anything.
 func mayCall(address netip.Addr, private []netip.Prefix) bool {
 	address = address.Unmap().WithZone("")
 	within := func(prefixes []netip.Prefix) bool {
@@ -99,7 +99,7 @@ func (p *Poster) Post(ctx context.Context, url string, body []byte) Outcome {
 	if err != nil {
 		return outcomeOf(err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // nobody looks at what it says
+	defer answer.Body.Close() //nolint:errcheck // its result does not matter
 	_, _ = io.CopyN(io.Discard, answer.Body, mostRead)
 	why := fmt.Sprintf("it answered %d", answer.StatusCode)
 	switch code := answer.StatusCode; {
@@ -113,7 +113,7 @@ func (p *Poster) Post(ctx context.Context, url string, body []byte) Outcome {
 	return Outcome{Why: why}
 }
 
-// outcomeOf puts an error into words without the address, which those of the libraries have.
+// outcomeOf describes an error without the address, which the libraries' messages contain.
 func outcomeOf(err error) Outcome {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError

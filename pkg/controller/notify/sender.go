@@ -9,44 +9,44 @@ import (
 )
 
 const (
-	// firstPause is how long after its first failure a letter is tried again; it doubles up to longestPause.
+	// firstPause is the first retry delay of a notification. It doubles up to longestPause.
 	firstPause   = 2 * time.Second
 	longestPause = time.Minute
-	// patience is how long a letter is tried, and at least once.
+	// patience is how long a notification is retried. It is tried at least once.
 	patience = 15 * time.Minute
-	// remembered is for how long a letter is not taken again that was settled.
+	// remembered is how long a settled notification is not accepted again.
 	remembered = 10 * time.Minute
-	// between is the time between two letters to a channel: Slack takes one a second.
+	// between is the interval between two notifications to a channel: Slack accepts one per second.
 	between = time.Second
-	// mostOfNamespace is how many letters of one namespace may wait in a line; with it a line has a bound, as the namespaces of a
-	// cluster have.
+	// mostOfNamespace bounds the queued notifications of one namespace in a channel's queue. With it the queue is bounded, because the namespaces of
+	// a cluster are.
 	mostOfNamespace = 100
-	// mostInLine is how many letters may wait in a line altogether.
+	// mostInLine bounds the queued notifications of a channel.
 	mostInLine = 1000
 )
 
-// Sender has a line of letters for each channel, each with a goroutine of its own while letters wait in it.
+// Sender has a queue of notifications for each channel, with its own goroutine while notifications wait.
 type Sender struct {
-	// Address is where a channel leads for a namespace, or why nowhere.
+	// Address returns the URL of a channel for a namespace, or why there is none.
 	Address func(ctx context.Context, channel, namespace string) (url string, outcome Outcome)
 	// Post calls a receiver once.
 	Post func(ctx context.Context, url string, body []byte) Outcome
-	// Called is told what became of a call of a channel that there is.
+	// Called gets the outcome of each call of an existing channel.
 	Called func(channel string, outcome Outcome)
-	// Settled is told what became of a letter.
+	// Settled gets the final outcome of each notification.
 	Settled func(ctx context.Context, letter *Letter, outcome Outcome)
 	Clock   clock.Clock
 
 	mu    sync.Mutex
 	lines map[string]*line
-	// known are the letters that wait or are under way, with the zero time, and those that were settled, with when that is forgotten:
-	// whoever offers them again has not seen the note of it yet.
+	// known are the queued notifications and those in flight, with the zero time, and settled ones with their expiry: a caller that offers one again
+	// has not seen its record yet.
 	known  map[string]time.Time
 	closed bool
 	done   sync.WaitGroup
 }
 
-// line is what waits for one channel. Namespaces take turns.
+// line is the queue of one channel. Namespaces alternate.
 type line struct {
 	turns []string
 	waits map[string][]*queued
@@ -58,8 +58,8 @@ type queued struct {
 	since time.Time
 }
 
-// Offer puts a letter in the line of its channel, once however often it is offered. It reports false when there is no room: the
-// letter is to be offered again later. It never waits.
+// Offer queues a notification once, however often it is offered. It returns false if the queue is full: the caller must offer it again later. It
+// never blocks.
 func (s *Sender) Offer(ctx context.Context, letter *Letter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Sender) Offer(ctx context.Context, letter *Letter) bool {
 	return true
 }
 
-// Close takes no more letters, and waits until nothing is under way any more.
+// Close accepts no more notifications, and waits for those in flight.
 func (s *Sender) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -98,7 +98,7 @@ func (s *Sender) Close() {
 	s.done.Wait()
 }
 
-// next takes the next letter of a line, which is gone when nothing waits in it.
+// next returns the next notification of a queue, and removes an empty queue.
 func (s *Sender) next(channel string, at *line) *queued {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *Sender) next(channel string, at *line) *queued {
 	return letter
 }
 
-// work sends what waits in a line.
+// work sends the notifications of a queue.
 func (s *Sender) work(ctx context.Context, channel string, at *line) {
 	for letter := s.next(channel, at); letter != nil; letter = s.next(channel, at) {
 		outcome, settled := s.deliver(ctx, letter)
@@ -132,7 +132,7 @@ func (s *Sender) work(ctx context.Context, channel string, at *line) {
 	}
 }
 
-// forget has a letter that was settled forgotten in a while, and forgets those of which the time has come.
+// forget lets a settled notification expire later, and removes expired ones.
 func (s *Sender) forget(settled string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *Sender) forget(settled string) {
 	}
 }
 
-// deliver tries until a letter is taken, cannot be, or is too old. It is not settled when the program ends.
+// deliver retries until a notification is delivered, fails permanently, or is too old. It is not settled when the program ends.
 func (s *Sender) deliver(ctx context.Context, letter *queued) (outcome Outcome, settled bool) {
 	body, err := letter.body()
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Sender) deliver(ctx context.Context, letter *queued) (outcome Outcome, 
 	}
 }
 
-// sleep reports false when the program ends.
+// sleep returns false when the program ends.
 func (s *Sender) sleep(ctx context.Context, long time.Duration) bool {
 	select {
 	case <-ctx.Done():

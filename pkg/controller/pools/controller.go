@@ -33,9 +33,9 @@ import (
 const Name = "pools"
 
 const (
-	// gathering is how long changes of nodes and pods are gathered before the status of their pool is written.
+	// gathering is how long changes of nodes and pods are collected before the status of their pool is written.
 	gathering = time.Second
-	// writesPerSecond is how many statuses are written in all. Beyond that pools take turns.
+	// writesPerSecond limits the status writes of all pools together.
 	writesPerSecond = 2
 	fieldOwner      = "gpu-controller-pools"
 )
@@ -46,7 +46,7 @@ const (
 	eventAdmitted    = "NodeAdmitted"
 )
 
-// Reconciler keeps the status of GPUPools. A request names a pool, of which there may be no GPUPool.
+// Reconciler keeps the status of GPUPools. A request names a pool, which may have no GPUPool.
 type Reconciler struct {
 	client client.Client
 	events events.EventRecorder
@@ -68,7 +68,7 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// poolOfPod is the pool whose GPUs a pod holds or waits for, "" if it asks for none.
+// poolOfPod returns the pool whose GPUs a pod holds or waits for, "" if it requests none.
 func (r *Reconciler) poolOfPod(ctx context.Context, object client.Object) string {
 	pod := object.(*corev1.Pod)
 	if request, err := gpu.RequestOf(pod); err == nil && request.IsZero() {
@@ -79,13 +79,12 @@ func (r *Reconciler) poolOfPod(ctx context.Context, object client.Object) string
 	}
 	var node corev1.Node
 	if err := r.client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &node); err != nil {
-		return "" // it is gone, and its pool was told
+		return "" // it is gone, and its deletion enqueued the pool
 	}
 	return gpu.PoolOf(&node)
 }
 
-// soon asks for the pool of each object that changed, and for the one it was in before, after a while in which more may
-// change.
+// soon enqueues the pool of each changed object, and its previous pool, after a delay that collects changes.
 func soon(pool func(context.Context, client.Object) string) handler.EventHandler {
 	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q requests, objects ...client.Object) {
@@ -111,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{}, r.admitAll(ctx, nodes, nil) // nobody asks anything of them
+		return ctrl.Result{}, r.admitAll(ctx, nodes, nil) // no constraints apply
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading GPUPool %s: %w", request.Name, err)
@@ -125,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.admitAll(ctx, facts.Nodes, broken); err != nil {
 		return ctrl.Result{}, err
 	}
-	status.Advice = pool.Status.Advice // of another controller
+	status.Advice = pool.Status.Advice // owned by another controller
 	if equality.Semantic.DeepEqual(status, pool.Status) {
 		return ctrl.Result{}, nil
 	}
@@ -137,7 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.write(ctx, &pool, status)
 }
 
-// nodesOf are the nodes of a pool, as a cache has them.
+// nodesOf returns the cached nodes of a pool.
 func nodesOf(ctx context.Context, reader client.Reader, pool string) ([]corev1.Node, error) {
 	var list corev1.NodeList
 	if err := reader.List(ctx, &list, index.InPool(pool)); err != nil {
@@ -146,8 +145,7 @@ func nodesOf(ctx context.Context, reader client.Reader, pool string) ([]corev1.N
 	return slices.DeleteFunc(list.Items, func(node corev1.Node) bool { return gpu.PoolOf(&node) != pool }), nil
 }
 
-// Gather reads from a cache with the indexes of package index what is in a pool. The pods are not copied, and must not be
-// changed.
+// Gather reads the content of a pool from a cache with the indexes of package index. The pods are not copied and must not be changed.
 func Gather(ctx context.Context, reader client.Reader, pool string) (Facts, error) {
 	nodes, err := nodesOf(ctx, reader, pool)
 	if err != nil {
@@ -169,13 +167,13 @@ func Gather(ctx context.Context, reader client.Reader, pool string) (Facts, erro
 	return facts, nil
 }
 
-// write applies a status, but for the advice.
+// write applies a status without the advice.
 func (r *Reconciler) write(ctx context.Context, pool *g8s.GPUPool, counted g8s.GPUPoolStatus) error {
 	counted.Advice = nil
 	return statuses.Apply(ctx, r.client, statuses.Object{Kind: "GPUPool", Name: pool.Name, Owner: fieldOwner}, &counted)
 }
 
-// admitAll sets the taint of nodes that break a constraint, and takes it from those that do not.
+// admitAll taints nodes that break a constraint, and untaints the others.
 func (r *Reconciler) admitAll(ctx context.Context, nodes []corev1.Node, broken map[string][]nodestate.Violation) error {
 	var failed []error
 	for i := range nodes {
@@ -200,7 +198,7 @@ func (r *Reconciler) admitAll(ctx context.Context, nodes []corev1.Node, broken m
 	return errors.Join(failed...)
 }
 
-// admit sets or takes the taint of a node, and reports whether that changed it. The taints that it had are not touched.
+// admit sets or removes the taint of a node and reports whether that changed it. The existing taints slice is not modified.
 func admit(node *corev1.Node, admitted bool) bool {
 	if admitted != slices.ContainsFunc(node.Spec.Taints, isNotAdmitted) {
 		return false

@@ -1,4 +1,4 @@
-// Package pools keeps the status of GPUPools, and new pods from nodes that break the constraints of their pool.
+// Package pools keeps the status of GPUPools, and keeps new pods off nodes that break the constraints of their pool.
 //
 // [StatusOf] and what it calls are pure; the [Reconciler] reads the cluster from its cache, and writes.
 package pools
@@ -22,24 +22,24 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// setSizes are the sizes of [g8s.FreeSet]: those that pods ask.
+// setSizes are the sizes of [g8s.FreeSet]: those that pods request.
 var setSizes = []int32{8, 4, 2, 1}
 
-// Facts are what the status of a pool follows from.
+// Facts are the input of a pool's status.
 type Facts struct {
-	// Nodes are those of the pool, Pods those on them, and Waiting those that wait for its GPUs.
+	// Nodes are the nodes of the pool, Pods the pods on them, and Waiting the pods that wait for its GPUs.
 	Nodes         []corev1.Node
 	Pods, Waiting []corev1.Pod
 }
 
-// named are the most nodes that a condition names.
+// named bounds the nodes that a condition names.
 const named = 5
 
-// StatusOf is the status of a pool, but for the advice, and what each node breaks of its constraints, by name. Conditions that
-// have not changed keep their times. Nodes count as they will be when those that break a constraint have their taint.
+// StatusOf returns the status of a pool without the advice, and the constraints that each node breaks, by name. Unchanged conditions keep their
+// times. Nodes count as if the taints for broken constraints were already set.
 func StatusOf(pool *g8s.GPUPool, facts Facts, now time.Time) (g8s.GPUPoolStatus, map[string][]nodestate.Violation) {
 	broken := map[string][]nodestate.Violation{}
-	nodes := slices.Clone(facts.Nodes) // to set taints of some of them
+	nodes := slices.Clone(facts.Nodes) // some get taints
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for i := range nodes {
 		byName[nodes[i].Name] = &nodes[i]
@@ -61,7 +61,7 @@ func StatusOf(pool *g8s.GPUPool, facts Facts, now time.Time) (g8s.GPUPoolStatus,
 		}
 	}
 	delete(zones, "")
-	for _, p := range cluster.Pools { // one, as all nodes are of this pool
+	for _, p := range cluster.Pools { // only one, because all nodes are in this pool
 		out.GPUs = counts(p.GPUs)
 		for _, t := range p.Types {
 			out.Types = append(out.Types, g8s.GPUTypeStatus{GPUType: t.GPUType, Nodes: int32(t.Nodes), GPUs: counts(t.GPUs)})

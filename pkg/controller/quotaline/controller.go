@@ -1,8 +1,8 @@
-// Package quotaline has the gangs of a namespace get their pods one gang after the other where a ResourceQuota has too little for all of them.
+// Package quotaline serializes the pod creation of gangs in a namespace whose ResourceQuota is too small for all of them.
 //
-// Kubernetes makes the pods of a Job one by one, as far as a quota lets it. A gang starts only when all of its pods are there, so two gangs
-// that each got a part of the quota would wait for each other for ever. quota.Turns decides which of them comes first; the others are
-// suspended, which deletes their pods, none of which runs, and gives their part back.
+// Kubernetes creates the pods of a Job one by one, as far as a quota admits them. A gang starts only when all of its pods exist, so two gangs that
+// each got a part of the quota would wait for each other forever. quota.Turns decides which gang comes first. The others are suspended, which deletes
+// their pods, none of which runs, and frees their part.
 package quotaline
 
 import (
@@ -42,7 +42,7 @@ import (
 // Name is the controller's name in logs and metrics.
 const Name = "quotaline"
 
-// gathering is how long changes of a namespace are gathered: a quota and a Job change with each pod, and each look reads all jobs.
+// gathering is how long changes of a namespace are collected: a quota and a Job change with each pod, and each reconciliation reads all jobs.
 const gathering = time.Second
 
 // The reasons of events on jobs.
@@ -51,10 +51,10 @@ const (
 	eventResumed = "ResumedForQuota"
 )
 
-// labelQueue is Kueue's: it suspends and resumes such Jobs itself.
+// labelQueue is Kueue's label. Kueue suspends and resumes such Jobs itself.
 const labelQueue = "kueue.x-k8s.io/queue-name"
 
-// Reconciler looks after the gangs of namespaces; the name of a request is that of a namespace.
+// Reconciler handles the gangs of namespaces. The name of a request is that of a namespace.
 type Reconciler struct {
 	Client client.Client
 	// Live reads PodGroups, which are in no cache.
@@ -75,7 +75,7 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 // requests is the queue of a controller.
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// gathered asks for one look at a namespace for all that changes in it within a while.
+// gathered enqueues a namespace once for all changes within a period.
 func gathered() handler.EventHandler {
 	look := func(object client.Object, queue requests) {
 		queue.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}, gathering)
@@ -87,15 +87,14 @@ func gathered() handler.EventHandler {
 	}
 }
 
-// isGang reports whether a Job of gpuctl's has the members of a gang for its pods, and no other program that suspends it or makes
-// its pods.
+// isGang reports whether a gpuctl Job creates the pods of a gang, and no other program suspends it or creates its pods.
 func isGang(object client.Object) bool {
 	job, ok := object.(*batchv1.Job)
 	return ok && job.Spec.Template.Labels[g8s.LabelPodGroup] != "" && job.Labels[g8s.LabelJob] != "" && job.Labels[labelQueue] == "" &&
 		ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
 }
 
-// Reconcile gives the gangs of a namespace their turns.
+// Reconcile decides which gangs of a namespace may create their pods.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var quotas corev1.ResourceQuotaList
 	if err := r.Client.List(ctx, &quotas, client.InNamespace(request.Name)); err != nil {
@@ -120,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// member is a Job of a gang: of all of it, or of a part.
+// member is a Job with all or a part of a gang's pods.
 type member struct {
 	quota.Gang
 	job   *batchv1.Job
@@ -161,10 +160,10 @@ func (r *Reconciler) listGangs(ctx context.Context, namespace string, quotas []c
 	return jobs, out, nil
 }
 
-// rulesOf reads a PodGroup where it can matter to the line: of thousands with no pod none is asked.
+// rulesOf reads a PodGroup if it can affect the order. Thousands of gangs without pods cause no request.
 func (r *Reconciler) rulesOf(ctx context.Context, namespace, group string, members []*member, quotas []corev1.ResourceQuota) (gangs.Rules, error) {
 	matters := func(one *member) bool {
-		changed := len(quotas) > 0 && one.job.Generation > 1 && !one.Begun // it may have fewer pods by now than its gang needs
+		changed := len(quotas) > 0 && one.job.Generation > 1 && !one.Begun // it may now have fewer pods than its gang needs
 		return changed || one.Pods > 0 && one.Pods < one.Needs || one.held && len(quota.Never(quota.Over(quotas, one.Pod, one.Needs))) > 0
 	}
 	if len(members) == 1 && !matters(members[0]) {
@@ -173,8 +172,8 @@ func (r *Reconciler) rulesOf(ctx context.Context, namespace, group string, membe
 	return gangs.RulesOf(ctx, r.Live, namespace, group) //nolint:wrapcheck // it says what was read
 }
 
-// inLine are those of the Jobs of a PodGroup that wait for pods, or are suspended until it is their turn. Where its pods are one gang whatever
-// Job they are of, a Job that has all of its own waits with the others.
+// inLine returns the Jobs of a PodGroup that wait for pods or are suspended. If the PodGroup spans several Jobs, a Job with all of its pods waits
+// with the others.
 func inLine(group string, members []*member, of gangs.Rules) (out []*member) {
 	if !of.SeveralOwners {
 		for _, one := range members {
@@ -200,23 +199,23 @@ func inLine(group string, members []*member, of gangs.Rules) (out []*member) {
 	return members
 }
 
-// limitPods has a Job need as many pods as its gang does to start.
+// limitPods sets the pods that a Job needs to the minimum of its gang.
 func (m *member) limitPods(least int64) {
 	if m.Short = least > m.Needs; least > 0 && !m.Short {
 		m.Needs = least
 	}
 }
 
-// isWaiting reports whether a Job has to do with the line.
+// isWaiting reports whether a Job takes part in the order.
 func (m *member) isWaiting() bool { return m.held || m.Pods < m.Needs || m.Short && !m.Begun }
 
-// readMember reads a Job as its quotas see it.
+// readMember reads the facts about a Job that matter to quotas.
 func (r *Reconciler) readMember(ctx context.Context, job *batchv1.Job, held bool) (*member, error) {
 	out := &member{job: job, held: held, group: job.Spec.Template.Labels[g8s.LabelPodGroup], Gang: quota.Gang{
 		Job: job.Name, Rank: rankOf(job), Created: job.CreationTimestamp.Time, Needs: int64(ptr.Deref(job.Spec.Parallelism, 1)),
 		Pod: &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec},
 	}}
-	out.Newest = r.Clock.Now() // it is yet to be started
+	out.Newest = r.Clock.Now() // not started yet
 	if job.Status.StartTime != nil {
 		out.Newest = job.Status.StartTime.Time
 	}
@@ -244,23 +243,23 @@ func (r *Reconciler) readMember(ctx context.Context, job *batchv1.Job, held bool
 	return out, nil
 }
 
-// rankOf orders jobs by their priority, as their label says it.
+// rankOf returns the rank of a job's priority label.
 func rankOf(job *batchv1.Job) int {
 	return map[string]int{"high": 1, "low": -1}[job.Labels[g8s.LabelPriority]]
 }
 
-// carryOut writes a turn on its Job, as it was read.
+// carryOut writes a decision on its Job, if the Job is unchanged.
 func (r *Reconciler) carryOut(ctx context.Context, job *batchv1.Job, turn quota.Turn, now time.Time) error {
 	patch, err := jobplan.QuotaTurn(job, turn, now)
 	if err != nil {
 		return err
 	}
-	wasHeld := job.Annotations[g8s.AnnotationQuotaBehind] != "" // it only comes after another one now
-	job = job.DeepCopy()                                        // it is the cache's, and becomes what the API server answers
+	wasHeld := job.Annotations[g8s.AnnotationQuotaBehind] != "" // only the gang before it changed
+	job = job.DeepCopy()                                        // it belongs to the cache, and Patch overwrites it
 	err = r.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-		return nil // its change asks for another look
+		return nil // its change triggers another reconciliation
 	case err != nil:
 		return fmt.Errorf("giving job %s/%s its turn: %w", job.Namespace, job.Name, err)
 	case turn.Suspend && !wasHeld:

@@ -28,23 +28,23 @@ import (
 const Name = "recovery"
 
 const (
-	// workers are pools looked after at once.
+	// workers bounds the pools reconciled at once.
 	workers = 4
-	// confirmAgain is how soon a node is looked at again that was about to be declared dead, and gave a sign of life.
+	// confirmAgain is the requeue interval for a node that gave a sign of life just before it was declared dead.
 	confirmAgain = time.Second
 )
 
-// Reconciler looks after the nodes of pools. A request names a pool.
+// Reconciler handles the nodes of pools. A request names a pool.
 type Reconciler struct {
 	Client client.Client
-	// Live reads what is committed, and not what the cache has.
+	// Live reads committed state, not the cache.
 	Live     client.Reader
 	Events   events.EventRecorder
 	Clock    clock.PassiveClock
 	Signs    *Signs
 	Settings Settings
 
-	// told is what was last said of nodes that are not declared dead, so that it is not said again and again.
+	// told is the last message about each node that is not declared dead, so that it is not repeated.
 	told sync.Map // of string by node
 }
 
@@ -62,7 +62,7 @@ func (r *Reconciler) SetUp(m ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// poolOfPod is the pool whose node a pod is on, if that is a node that we have declared dead.
+// poolOfPod returns the pool of a pod's node, if we have declared that node dead.
 func (r *Reconciler) poolOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: pod.(*corev1.Pod).Spec.NodeName}, &node); err != nil || !hasTaint(&node, isOutOfServiceByUs) {
@@ -75,7 +75,7 @@ func poolOf(node *corev1.Node) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: gpu.PoolOf(node)}}}
 }
 
-// follower follows leases on every replica: one that stands by has to know them when it leads.
+// follower watches leases on every replica: a standby must know them when it becomes the leader.
 type follower struct {
 	signs   *Signs
 	manager ctrl.Manager
@@ -87,8 +87,7 @@ func (follower) NeedLeaderElection() bool { return false }
 
 func (f follower) Start(ctx context.Context) error { return f.signs.Follow(ctx, f.manager.GetCache()) }
 
-// Reconcile decides about the nodes of a pool on what the cache has. Before it declares one dead it decides once more on what
-// is committed.
+// Reconcile decides about the nodes of a pool with cached state. Before it declares a node dead, it decides again with committed state.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	steps, nodes, again, err := r.decide(ctx, r.Client, request.Name)
 	if err != nil {
@@ -114,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// declared are the nodes that steps declare dead.
+// declared returns the nodes that the steps declare dead.
 func declared(steps []Step) []string {
 	var out []string
 	for _, step := range steps {
@@ -125,7 +124,7 @@ func declared(steps []Step) []string {
 	return out
 }
 
-// decide reads the nodes of a pool and decides about those whose records are ours.
+// decide reads the nodes of a pool and decides about those with valid records.
 func (r *Reconciler) decide(ctx context.Context, reader client.Reader, pool string) ([]Step, map[string]*corev1.Node, time.Duration, error) {
 	nodes, err := NodesOf(ctx, reader, pool)
 	if err != nil {

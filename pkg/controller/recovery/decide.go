@@ -9,92 +9,88 @@ import (
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
-// Settings are an administrator's.
+// Settings are set by an administrator.
 type Settings struct {
-	// OutOfServiceAfter is how long after its last sign of life a machine is certainly off; 0 says that silence proves
-	// nothing.
+	// OutOfServiceAfter is how long after its last sign of life a machine is certainly off; 0 means that silence proves nothing.
 	OutOfServiceAfter time.Duration
-	// SilentAfter is how long after its last sign of life a machine is taken for dead though nothing proves it, unless a pod of it holds a
-	// volume that is for one node at a time; 0 never does.
+	// SilentAfter is how long after its last sign of life a machine is presumed dead without proof, unless one of its pods holds a single-node
+	// volume; 0 means never.
 	SilentAfter time.Duration
-	// Budget is how many nodes of a pool may be out of service by our doing at once, in percent; one always may.
+	// Budget is the percentage of a pool's nodes that we may have out of service at once. One node is always allowed.
 	Budget int
-	// BackOff is how long a node must be ready after its first failure before it gets new pods, MaxBackOff after many.
+	// BackOff is how long a node must be ready after its first failure before it gets new pods, MaxBackOff the limit after many.
 	BackOff, MaxBackOff time.Duration
-	// Forget is how long after a failure it no longer counts.
+	// Forget is how long a failure counts.
 	Forget time.Duration
-	// Conditions are types of conditions of nodes that make a node suspect while they are true, such as those that
-	// node-problem-detector sets.
+	// Conditions are types of node conditions that make a node suspect while they are true, such as those of node-problem-detector.
 	Conditions []string
 }
 
-// startUp is how long after its creation a node registers: one that has not been ready since is starting, and has not
-// failed.
+// startUp is how long after its creation a node registers. A node that has not been ready since then is starting and has not failed.
 const startUp = 10 * time.Second
 
 const (
-	// missed is the silence of a kubelet that has missed two renewals of its lease, which come every 10 s.
+	// missed is the silence of a kubelet that has missed two renewals of its lease, which are 10 s apart.
 	missed = 25 * time.Second
-	// heldAgain is how soon a node is looked at again that is not declared dead because others are silent, too: that one of
-	// them speaks again may change nothing but its lease.
+	// heldAgain is the requeue interval of a node that is not declared dead because others are silent, too: when one of them recovers, only its lease
+	// may change.
 	heldAgain = 5 * time.Second
 )
 
-// Node is what a decision about a node depends on.
+// Node is the input of a decision about a node.
 type Node struct {
 	Name    string
 	Created time.Time
-	// Ready is the status of its condition of that name, and Since when that changed last.
+	// Ready is the status of the Ready condition, and Since its last change.
 	Ready corev1.ConditionStatus
 	Since time.Time
-	// Bad is one of [Settings.Conditions] that is true, "" if none is, and BadSince when it became so. WellSince is when the last
-	// of them ceased to be.
+	// Bad is one of [Settings.Conditions] that is true, "" for none, and BadSince when it became true. WellSince is when the last of them became
+	// false.
 	Bad                 string
 	BadSince, WellSince time.Time
-	// Silence is how long it has certainly given no sign of life: 0 where that is not known.
+	// Silence is how long it has certainly given no sign of life: 0 if unknown.
 	Silence time.Duration
-	// Closed says that a person has cordoned it.
+	// Closed says that the node is cordoned.
 	Closed bool
-	// ShutDown says that its cloud has called the machine off.
+	// ShutDown says that its cloud reports the machine as off.
 	ShutDown bool
-	// Suspect and OutOfService say that it has our taints; OutOfServiceByOthers that somebody else calls it so.
+	// Suspect and OutOfService say that the node has our taints; OutOfServiceByOthers that another party has set the taint.
 	Suspect, OutOfService, OutOfServiceByOthers bool
-	// Pods is how many pods there are to move, Unmovable one that a person must decide about, "" if there is none, and Exclusive one that
-	// holds a volume which only one node at a time may mount.
+	// Pods counts the pods to move. Unmovable is a pod that requires an administrator's decision, "" for none. Exclusive is a pod with a volume that
+	// only one node at a time may mount.
 	Pods                 int
 	Unmovable, Exclusive string
 	Record               Record
 }
 
-// Step is what to do about a node. The zero value is nothing.
+// Step is the action for a node. The zero value is none.
 type Step struct {
 	Node string
-	// Suspect, Trust: set and take our taint that keeps pods off.
+	// Suspect and Trust set and remove our taint that keeps pods off.
 	Suspect, Trust bool
-	// Declare, Return: set and take the taint that calls it out of service.
+	// Declare and Return set and remove the out-of-service taint.
 	Declare, Return bool
 	// Record, if not nil, is the new record.
 	Record *Record
-	// Why says what the step follows from.
+	// Why is the cause of the step.
 	Why string
-	// Held says why the node is not declared dead though it may be.
+	// Held is why the node is not declared dead although it may be.
 	Held string
 }
 
-// note has the record written if it has changed.
+// note sets the record if it has changed.
 func (s *Step) note(before, after Record) {
 	if !after.Equal(before) {
 		s.Record = &after
 	}
 }
 
-// Changes reports whether the node is to be changed.
+// Changes reports whether the step changes the node.
 func (s Step) Changes() bool {
 	return s.Suspect || s.Trust || s.Declare || s.Return || s.Record != nil
 }
 
-// Decide says what to do about the nodes of a pool, all of them, and when to look again, 0 for not before something
-// changes.
+// Decide returns the steps for all nodes of a pool, and when to reconcile again; 0 means not before a change.
 func Decide(nodes []Node, settings Settings, now time.Time) (steps []Step, again time.Duration) {
 	held := tooMany(nodes, settings)
 	for _, node := range nodes {
@@ -109,9 +105,8 @@ func Decide(nodes []Node, settings Settings, now time.Time) (steps []Step, again
 	return steps, again
 }
 
-// tooMany says why no more nodes of a pool are called dead, "" when they may be. Nodes that are only about to be dead count:
-// when all fall silent at once, they are not all found so in the same moment. Those that a person has closed do not, as that
-// person knows.
+// tooMany returns why no more nodes of a pool may be declared dead, "" if they may. Nodes that are about to be dead count: when all go silent at
+// once, they are not all detected at the same moment. Cordoned nodes do not count, because an administrator knows about them.
 func tooMany(nodes []Node, settings Settings) string {
 	dead := 0
 	for _, node := range nodes {
@@ -126,7 +121,7 @@ func tooMany(nodes []Node, settings Settings) string {
 	return fmt.Sprintf("%d of the %d nodes of the pool seem dead at once, and no more than %d may be taken for it", dead, len(nodes), allowed)
 }
 
-// certainlyOff says by whose word a machine is off, "" if by nobody's.
+// certainlyOff returns the proof that a machine is off, "" if there is none.
 func certainlyOff(node Node, settings Settings) string {
 	switch {
 	case node.Ready == corev1.ConditionTrue:
@@ -139,7 +134,7 @@ func certainlyOff(node Node, settings Settings) string {
 	return ""
 }
 
-// presumedOff says why a machine is taken for dead, by somebody's word or by its silence alone, "" if it is not.
+// presumedOff returns why a machine is presumed dead, by proof or by its silence alone, "" if it is not.
 func presumedOff(node Node, settings Settings) string {
 	if word := certainlyOff(node, settings); word != "" {
 		return word
@@ -184,12 +179,12 @@ func decideNode(node Node, settings Settings, held string, now time.Time) (Step,
 	return step, again
 }
 
-// hasFailed reports whether a node that is not ready failed since its record was written. One that starts has not.
+// hasFailed reports whether a node that is not ready has failed since its record was written. A starting node has not.
 func hasFailed(node Node) bool {
 	return !node.Since.Equal(node.Record.Last) && node.Since.Sub(node.Created) > startUp
 }
 
-// untilSilent is how long until a node that is silent is taken for dead, or is certainly off; 0 if its silence will never say more.
+// untilSilent returns how long until a silent node is presumed dead or certainly off; 0 if its silence will prove nothing more.
 func untilSilent(node Node, settings Settings) time.Duration {
 	if node.Ready != corev1.ConditionUnknown {
 		return 0
@@ -197,7 +192,7 @@ func untilSilent(node Node, settings Settings) time.Duration {
 	var out time.Duration
 	for _, after := range []time.Duration{settings.SilentAfter, settings.OutOfServiceAfter} {
 		if after <= node.Silence {
-			continue // 0, or over
+			continue // off, or already past
 		}
 		if left := max(after-node.Silence, time.Millisecond); out == 0 || left < out {
 			out = left
@@ -206,7 +201,7 @@ func untilSilent(node Node, settings Settings) time.Duration {
 	return out
 }
 
-// decideReady gives a node back when it has been well for long enough.
+// decideReady returns a node to service when it has been healthy long enough.
 func decideReady(node Node, settings Settings, now time.Time) (Step, time.Duration) {
 	step := Step{Node: node.Name, Return: node.OutOfService}
 	if step.Return {
@@ -238,7 +233,7 @@ func decideReady(node Node, settings Settings, now time.Time) (Step, time.Durati
 	return step, max(0, left)
 }
 
-// decideBad closes a node that is ready, and has something that is not to be: once each time.
+// decideBad marks a ready node with a bad condition as suspect, once per occurrence.
 func decideBad(step *Step, record *Record, node Node, settings Settings) {
 	if node.BadSince.Equal(node.Record.Last) {
 		return

@@ -1,17 +1,16 @@
-// Package recovery deals with nodes that fail: it keeps new pods off them until they have been well for a while, and when a
-// node is certainly dead it has Kubernetes end the pods that were on it, so that their jobs run elsewhere.
+// Package recovery handles failing nodes: it keeps new pods off them until they have been healthy for a while. When a node is certainly dead, it
+// makes Kubernetes end the node's pods, so that their jobs run elsewhere.
 //
-// Kubernetes alone leaves a Job on a dead node forever, because the pod may still be running, cut off from the control plane
-// and not from its storage. It is told that the machine is off by the taint node.kubernetes.io/out-of-service: the taint
-// controller then deletes the pods of the node, and the garbage collector of pods sets them to Failed. Whoever sets that
-// taint answers for it that no pod runs on. This package sets it on these words alone:
+// Kubernetes alone leaves a Job on a dead node forever, because the pod may still be running, cut off from the control plane but not from its
+// storage. The taint node.kubernetes.io/out-of-service tells it that the machine is off: the taint controller then deletes the pods of the node, and
+// the pod garbage collector sets them to Failed. Whoever sets that taint guarantees that no pod keeps running. This package sets it only on this
+// evidence:
 //
-//   - the cloud's, which taints the node of an instance that is shut down: node.cloudprovider.kubernetes.io/shutdown
-//   - an administrator's, who says how long after its last sign of life a machine of this cluster is certainly off, because
-//     a watchdog or fencing has seen to it: [Settings.OutOfServiceAfter]
+//   - the cloud's: its controller taints the node of an instance that is shut down: node.cloudprovider.kubernetes.io/shutdown
+//   - the administrator's: a setting says how long after its last sign of life a machine of this cluster is certainly off, because
+//     a watchdog or fencing ensures it: [Settings.OutOfServiceAfter]
 //
-// and only while few nodes of a pool are silent at once: when many are, it is rather the view that is broken.
+// and only while few nodes of a pool are silent at once: when many are, the monitoring is more likely broken.
 //
-// [Decide] is a pure function of the nodes of a pool. The [Reconciler] gathers what it is asked about, carries out what it
-// says and tells so by events.
+// [Decide] is a pure function of the nodes of a pool. The [Reconciler] gathers its input, performs the steps and records events.
 package recovery

@@ -15,9 +15,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// endPods sets the pods to Failed that wait for it on a node that we have declared dead. Kubernetes' collector of pods does
-// the same, on the same conditions (kubernetes v1.37, pkg/controller/podgc/gc_controller.go, gcTerminating), and deletes them
-// then; but it looks every 20 s only.
+// endPods sets terminating pods to Failed on a node that we have declared dead. Kubernetes' pod garbage collector does the same, on the same
+// conditions (kubernetes v1.37, pkg/controller/podgc/gc_controller.go, gcTerminating), and then deletes them; but it runs only every 20 s.
 func (r *Reconciler) endPods(ctx context.Context, node *corev1.Node) error {
 	if !hasTaint(node, isOutOfServiceByUs) || isReady(node) {
 		return nil
@@ -40,7 +39,7 @@ func (r *Reconciler) endPods(ctx context.Context, node *corev1.Node) error {
 	return errors.Join(failed...)
 }
 
-// isStuck reports whether a pod was told to go because of its node, and its Job waits for its end.
+// isStuck reports whether a pod is terminating because of its node, and its Job waits for its end.
 func isStuck(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	return ok && pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && !gpu.HasEnded(pod) && IsOurs(pod) &&

@@ -12,12 +12,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Bereft are the members of a gang that cannot work without the ones that they lose, and are to end with them: all that
-// still run, if with those that are done they are fewer than the gang needs. They would wait for the lost ones until their own timeout, ten minutes
-// with NCCL, then fail, and pay a retry each.
+// Bereft returns the members of a gang that must end because they cannot work without the lost ones: all running members, if together with the
+// succeeded ones they are fewer than the gang needs. They would wait for the lost members until their own timeout, ten minutes with NCCL, then fail,
+// and pay a retry each.
 //
-// members are the pods of the gang, and dead the names of the nodes whose pods are lost. A member that may not be moved
-// stays.
+// members are the pods of the gang, and dead the names of the nodes whose pods are lost. Members that must not be moved stay.
 func Bereft(members []*corev1.Pod, dead []string, minMember int) []*corev1.Pod {
 	var left []*corev1.Pod
 	done := 0
@@ -35,7 +34,7 @@ func Bereft(members []*corev1.Pod, dead []string, minMember int) []*corev1.Pod {
 	return slices.DeleteFunc(left, func(pod *corev1.Pod) bool { return eviction.HoldOf(pod, eviction.LostMembers) != "" })
 }
 
-// IsNewer reports whether a pod was made after another was told to leave: it was started anew then, and goes on.
+// IsNewer reports whether a pod was created after another one began to terminate: then it is a replacement and continues.
 func IsNewer(pod, leaving *corev1.Pod) bool {
 	told := leaving.DeletionTimestamp.Time
 	if grace := leaving.DeletionGracePeriodSeconds; grace != nil {
@@ -44,8 +43,7 @@ func IsNewer(pod, leaving *corev1.Pod) bool {
 	return pod.CreationTimestamp.After(told)
 }
 
-// IsOurs reports whether a pod is one that recovery is for: it was placed by our scheduler, and is not bound to its node
-// as those of DaemonSets are.
+// IsOurs reports whether recovery applies to a pod: our scheduler placed it, and it is not bound to its node as those of DaemonSets are.
 func IsOurs(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return pod.Spec.SchedulerName == g8s.SchedulerName && owner != nil && owner.Kind != "DaemonSet" && owner.Kind != "Node"

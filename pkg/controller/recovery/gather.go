@@ -17,12 +17,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
-// taintShutDown is what cloud controllers set on the node of a machine that is shut down (kubernetes/cloud-provider,
+// taintShutDown is the taint that cloud controllers set on the node of a machine that is shut down (kubernetes/cloud-provider,
 // api/well_known_taints.go).
 const taintShutDown = "node.cloudprovider.kubernetes.io/shutdown"
 
-// HasGPUs reports whether a node is one of those that are looked after. Its capacity says so even when the agent that
-// tells of its GPUs does not run.
+// HasGPUs reports whether recovery handles a node. Its capacity shows GPUs even while its agent does not run.
 func HasGPUs(node *corev1.Node) bool {
 	for name := range node.Status.Capacity {
 		if g8s.IsGPU(name) {
@@ -32,7 +31,7 @@ func HasGPUs(node *corev1.Node) bool {
 	return slices.ContainsFunc(g8s.GPUTypeLabels, func(label string) bool { return node.Labels[label] != "" })
 }
 
-// NodesOf are the nodes of a pool that have GPUs, by name, as a reader has them.
+// NodesOf returns the nodes of a pool that have GPUs, sorted by name.
 func NodesOf(ctx context.Context, reader client.Reader, pool string) ([]*corev1.Node, error) {
 	var list corev1.NodeList
 	if err := reader.List(ctx, &list, index.InPool(pool)); err != nil {
@@ -48,7 +47,7 @@ func NodesOf(ctx context.Context, reader client.Reader, pool string) ([]*corev1.
 	return out, nil
 }
 
-// factsOf is what a decision depends on. An error says that the node's record is not ours.
+// factsOf returns the input of a decision. An error means that the node's record is invalid.
 func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, error) {
 	record, err := nodestate.ReadRecord(node)
 	if err != nil {
@@ -85,8 +84,8 @@ func (r *Reconciler) factsOf(ctx context.Context, node *corev1.Node) (Node, erro
 	return out, err
 }
 
-// exclusive names a pod of ours that holds a volume which only one node at a time may mount, "" if there is none. Kubernetes would detach it from a
-// node that is called out of service while that may write on.
+// exclusive returns a pod with a volume that only one node at a time may mount, "" if there is none. Kubernetes would detach the volume from an
+// out-of-service node that may still write to it.
 func (r *Reconciler) exclusive(ctx context.Context, pods []*corev1.Pod) (string, error) {
 	for _, pod := range pods {
 		for i := range pod.Spec.Volumes {
@@ -128,13 +127,13 @@ func (r *Reconciler) isExclusive(ctx context.Context, pod *corev1.Pod, volume *c
 	}), nil
 }
 
-// isInlineDisk reports whether a volume is a disk that is named in the pod itself and attached to its node.
+// isInlineDisk reports whether a volume is a disk that the pod defines inline and its node attaches.
 func isInlineDisk(v *corev1.Volume) bool {
 	return v.ISCSI != nil || v.RBD != nil || v.FC != nil || v.AWSElasticBlockStore != nil || v.GCEPersistentDisk != nil || v.AzureDisk != nil ||
 		v.Cinder != nil || v.VsphereVolume != nil || v.PortworxVolume != nil || v.ScaleIO != nil || v.StorageOS != nil
 }
 
-// readConditions reads whether a node is ready, and whether it has a condition that must not be true.
+// readConditions reads whether a node is ready and whether it has a bad condition.
 func (n *Node) readConditions(conditions []corev1.NodeCondition, bad []string) {
 	for _, condition := range conditions {
 		at := condition.LastTransitionTime.Time
@@ -150,7 +149,7 @@ func (n *Node) readConditions(conditions []corev1.NodeCondition, bad []string) {
 	}
 }
 
-// podsOn are the pods of a node that have not ended, as the cache has them.
+// podsOn returns the cached pods of a node that have not ended.
 func (r *Reconciler) podsOn(ctx context.Context, node string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := r.Client.List(ctx, &list, client.MatchingFields{index.Node: node}); err != nil {

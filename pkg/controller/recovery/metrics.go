@@ -14,17 +14,17 @@ import (
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
-// steps counts what was done about nodes.
+// steps counts the steps on nodes.
 var steps = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "gpu_controller_node_steps_total", Help: "What was done about nodes that fail: suspect, trust, declare, return.",
 }, []string{"step"})
 
-// Collectors are the metrics of the controller, which reads nodes from a cache.
+// Collectors returns the metrics of the controller, which reads nodes from a cache.
 func Collectors(nodes client.Reader) []prometheus.Collector {
 	return []prometheus.Collector{steps, Census{Nodes: nodes}}
 }
 
-// count notes a step that was made.
+// count counts a performed step.
 func count(step Step) {
 	for name, done := range map[string]bool{"suspect": step.Suspect, "trust": step.Trust, "declare": step.Declare, "return": step.Return} {
 		if done {
@@ -33,7 +33,7 @@ func count(step Step) {
 	}
 }
 
-// Census counts the nodes with GPUs by what they are, from the cache, whenever it is asked.
+// Census counts the cached nodes with GPUs by state, on each scrape.
 type Census struct{ Nodes client.Reader }
 
 var _ prometheus.Collector = Census{}
@@ -41,16 +41,16 @@ var _ prometheus.Collector = Census{}
 var censusOf = prometheus.NewDesc("gpu_controller_nodes", "Nodes with GPUs, by pool and by what is first in their way: "+
 	"OutOfService, NotReady, Cordoned, NotAdmitted, Suspect; Ready for none.", []string{"pool", "state"}, nil)
 
-// Describe says what is counted.
+// Describe implements [prometheus.Collector].
 func (Census) Describe(out chan<- *prometheus.Desc) { out <- censusOf }
 
-// patience is how long a count may wait for the cache.
+// patience bounds the wait for the cache.
 const patience = 2 * time.Second
 
-// mostPools is how many pools are told one by one, those of most nodes.
+// mostPools is how many pools have their own label, those with the most nodes.
 const mostPools = 200
 
-// Collect counts. A cache that is not there yet counts nothing.
+// Collect implements [prometheus.Collector]. It counts nothing before the cache has synced.
 func (c Census) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -77,7 +77,7 @@ func (c Census) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// stateOf is what is first in the way of a node, in one word of a closed set.
+// stateOf returns the first reason why a node gets no pods, from a closed set.
 func stateOf(node *corev1.Node) string {
 	has := map[nodestate.Code]bool{}
 	for _, state := range nodestate.Of(node, nil) {

@@ -6,7 +6,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/nodestate"
 )
 
-// Record is what a node's annotation remembers of its failures.
+// Record is the failure history in a node's annotation.
 type Record = nodestate.Record
 
 // failedAgain is the record after one more failure.
@@ -18,7 +18,7 @@ func failedAgain(r Record, at time.Time, condition string, forget time.Duration)
 	return out
 }
 
-// backOff is how long a node must be well before it gets new pods: it doubles with each failure, within bounds.
+// backOff returns how long a node must be healthy before it gets new pods: it doubles with each failure, within bounds.
 func backOff(r Record, first, most time.Duration) time.Duration {
 	out := first
 	for range r.Failures - 1 {

@@ -15,30 +15,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// blind is how long nobody has to be silent until that says something about the view, and nothing about nodes. Kubelets
-// renew their leases every 10 s.
+// blind is how long all nodes must be silent until that indicates a monitoring failure and says nothing about nodes. Kubelets renew their leases
+// every 10 s.
 const blind = 20 * time.Second
 
-// Signs are the signs of life of nodes: the renewals of their leases, by our own clock. What a lease says of its time is
-// by the clock of its node, which may be wrong. The zero value but for Clock is ready.
+// Signs records the signs of life of nodes: the renewals of their leases, by our own clock. The time in a lease comes from the node's clock, which
+// may be wrong. The zero value except for Clock is ready.
 //
-// They are followed by replicas that stand by, too, so that a new leader knows how long a node has been silent.
+// Standby replicas record them, too, so that a new leader knows how long a node has been silent.
 type Signs struct {
 	Clock clock.PassiveClock
 
 	mu    sync.Mutex
 	nodes map[string]sign
-	// heard is when anybody gave a sign last.
+	// heard is when any node last gave a sign of life.
 	heard time.Time
 }
 
-// sign is a node's last: the version of its lease, and when we saw it.
+// sign is a node's last sign of life: the version of its lease, and when we saw it.
 type sign struct {
 	version string
 	seen    time.Time
 }
 
-// See takes note of a lease. Only another version of it is a sign of life.
+// See records a lease. Only a new version is a sign of life.
 func (s *Signs) See(node, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,15 +58,15 @@ func (s *Signs) See(node, version string) {
 	s.nodes[node] = sign{version: version, seen: now}
 }
 
-// forget drops a node whose lease is gone.
+// forget removes a node whose lease is gone.
 func (s *Signs) forget(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.nodes, node)
 }
 
-// Silence is for how long a node has certainly given no sign of life, and the version of its lease since then; 0 where it
-// has no lease, or where nobody is heard.
+// Silence returns how long a node has certainly given no sign of life, and the version of its lease since then; 0 if it has no lease, or if no node
+// is heard.
 func (s *Signs) Silence(node string) (time.Duration, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,14 +78,14 @@ func (s *Signs) Silence(node string) (time.Duration, string) {
 	return now.Sub(last.seen), last.version
 }
 
-// LeaseMetadata is the kind of what is followed: of a lease, its version is enough.
+// LeaseMetadata returns the watched kind: the version of a lease is enough.
 func LeaseMetadata() client.Object {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
 		APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease",
 	}}
 }
 
-// Follow follows the leases of nodes until ctx ends.
+// Follow watches the leases of nodes until ctx ends.
 func (s *Signs) Follow(ctx context.Context, from ctrlcache.Informers) error {
 	informer, err := from.GetInformer(ctx, LeaseMetadata())
 	if err != nil {

@@ -30,14 +30,14 @@ const (
 	eventGang       = "GangEvicted"
 )
 
-// errSignOfLife says that a node lives that was to be declared dead, errBlind that its silence is not known any more.
+// errSignOfLife means that a node about to be declared dead is alive, errStale that its silence is no longer known.
 var (
 	errSignOfLife = errors.New("the node has given a sign of life")
 	errBlind      = errors.New("the signs of life are not heard")
 )
 
-// carryOut makes one write of a step, on the node as it was read: whoever else has changed it meanwhile makes the write fail,
-// and everything is decided again. dead are all nodes of the pool that are declared now.
+// carryOut performs a step with one write on the node as it was read: a concurrent change makes the write fail, and everything is decided again. dead
+// are all nodes of the pool that are being declared.
 func (r *Reconciler) carryOut(ctx context.Context, node *corev1.Node, step Step, dead []string) error {
 	if step.Held != "" {
 		r.tell(node, corev1.EventTypeWarning, eventHeld, "it is not taken for dead: "+step.Held)
@@ -69,7 +69,7 @@ func (r *Reconciler) carryOut(ctx context.Context, node *corev1.Node, step Step,
 	return nil
 }
 
-// apply is the node with its step made.
+// apply returns the node after a step.
 func apply(node *corev1.Node, step Step) (*corev1.Node, error) {
 	out := node.DeepCopy()
 	taints := out.Spec.Taints
@@ -102,7 +102,7 @@ func apply(node *corev1.Node, step Step) (*corev1.Node, error) {
 	return out, nil
 }
 
-// announce tells of a step that was made.
+// announce records events for a performed step.
 func (r *Reconciler) announce(ctx context.Context, node *corev1.Node, step Step) {
 	ctrl.LoggerFrom(ctx).V(2).Info("Changed a node", "node", node.Name, "suspect", step.Suspect, "trust", step.Trust,
 		"outOfService", step.Declare, "return", step.Return, "why", step.Why)
@@ -121,15 +121,15 @@ func (r *Reconciler) announce(ctx context.Context, node *corev1.Node, step Step)
 	}
 }
 
-// tell says something of a node that nothing is done about, once until that changes.
+// tell records an event about a node that is left alone, once per message.
 func (r *Reconciler) tell(node *corev1.Node, kind, reason, text string) {
 	if before, _ := r.told.Swap(node.Name, text); before != text {
 		r.Events.Eventf(node, nil, kind, reason, "Recover", "%s", text)
 	}
 }
 
-// confirm asks the API server whether the lease of a node is still the one that we saw last. Where nobody is heard by now, though somebody
-// was when it was decided, there is nothing to compare it with: that is no proof, unless its cloud has called the node off.
+// confirm checks with the API server that the lease of a node is still the one that we saw last. If no node is heard any more since the decision,
+// there is nothing to compare: that is no proof, unless its cloud reports the node as off.
 func (r *Reconciler) confirm(ctx context.Context, node *corev1.Node) error {
 	_, version := r.Signs.Silence(node.Name)
 	if version == "" && !hasTaint(node, isShutDown) {
@@ -138,7 +138,7 @@ func (r *Reconciler) confirm(ctx context.Context, node *corev1.Node) error {
 	var lease coordinationv1.Lease
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease)
 	if apierrors.IsNotFound(err) {
-		return nil // its cloud has called it off, or there would be no silence
+		return nil // its cloud reports it as off, or there would be no silence
 	}
 	if err != nil {
 		return fmt.Errorf("reading the lease of node %s: %w", node.Name, err)
@@ -150,9 +150,8 @@ func (r *Reconciler) confirm(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// evictBereft evicts those members of gangs that cannot work without the pods of a node that is about to be declared dead. It
-// is done before that: whatever is left undone by a crash is found again, as the node is not declared yet. An eviction that
-// is refused leaves a member where it is, and holds nobody up.
+// evictBereft evicts the gang members that cannot work without the pods of a node about to be declared dead. It runs before the declaration: after a
+// crash the node is found again, because it is not declared yet. A refused eviction leaves a member in place and does not block others.
 func (r *Reconciler) evictBereft(ctx context.Context, node *corev1.Node, dead []string) error {
 	pods, err := r.podsOn(ctx, node.Name)
 	if err != nil {
@@ -175,7 +174,7 @@ func (r *Reconciler) evictBereft(ctx context.Context, node *corev1.Node, dead []
 	return nil
 }
 
-// evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry.
+// evict requests the eviction of a pod within disruption budgets, which costs no retry.
 func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, dead string) {
 	outcome, err := eviction.Evict(ctx, evictions.Client{Client: r.Client}, pod)
 	switch outcome {

@@ -29,15 +29,15 @@ import (
 const Name = "replace"
 
 const (
-	// workers are Jobs looked after at once: each costs a few requests, and a drained rack disrupts hundreds.
+	// workers bounds the Jobs reconciled at once: each costs a few requests, and draining a rack disrupts hundreds.
 	workers = 16
-	// eventReplacing is the reason of the event on a Job whose disrupted pod is replaced at once, eventUnreadable that on one
-	// with an annotation that is not ours.
+	// eventReplacing is the reason of the event on a Job whose disrupted pod is replaced at once, eventUnreadable of the event on one with an invalid
+	// annotation.
 	eventReplacing  = "ReplacingDisruptedPod"
 	eventUnreadable = "UnreadableFailures"
 )
 
-// Reconciler looks after Jobs of our scheduler.
+// Reconciler handles Jobs of our scheduler.
 type Reconciler struct {
 	Client client.Client
 	Events events.EventRecorder
@@ -55,12 +55,12 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// remembers reports whether a Job has failures to restore on its pods: it changed after they were made, or we saw it later.
+// remembers reports whether a Job has failures to restore on its pods: its annotation changed after the pods were created, or we saw it later.
 func remembers(object client.Object) bool {
 	return object.GetAnnotations()[g8s.AnnotationIndexFailures] != ""
 }
 
-// isOfInterest reports whether a pod may have to be let go, or is a member whose failures may have to be restored.
+// isOfInterest reports whether a pod may have to be released, or is a member whose failures may have to be restored.
 func isOfInterest(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	if !ok || pod.Spec.SchedulerName != g8s.SchedulerName || !HasFinalizer(pod) {
@@ -69,7 +69,7 @@ func isOfInterest(object client.Object) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Annotations[batchv1.JobIndexFailureCountAnnotation] != ""
 }
 
-// Reconcile lets the disrupted pods of a Job go, and hands the failures of its members on.
+// Reconcile releases the disrupted pods of a Job and restores the failures of its members.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var job batchv1.Job
 	if err := r.Client.Get(ctx, request.NamespacedName, &job); err != nil {
@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.carryOut(ctx, &job, plan)
 }
 
-// podsOf are the pods that a Job controls, as the cache has them.
+// podsOf returns the cached pods that a Job controls.
 func (r *Reconciler) podsOf(ctx context.Context, job *batchv1.Job) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := r.Client.List(ctx, &list, client.InNamespace(job.Namespace), client.MatchingFields{index.JobUID: string(job.UID)}); err != nil {
@@ -100,7 +100,7 @@ func (r *Reconciler) podsOf(ctx context.Context, job *batchv1.Job) ([]*corev1.Po
 	return pods, nil
 }
 
-// carryOut remembers failures before it lets the pods go that carry them.
+// carryOut records failures before it releases the pods that carry them.
 func (r *Reconciler) carryOut(ctx context.Context, job *batchv1.Job, plan Plan) error {
 	if plan.Remember != nil {
 		if err := r.remember(ctx, job, plan.Remember); err != nil {
@@ -120,7 +120,7 @@ func (r *Reconciler) carryOut(ctx context.Context, job *batchv1.Job, plan Plan) 
 	return errors.Join(failed...)
 }
 
-// remember writes failures on a Job, if that is still as it was read: else its next event brings it here again.
+// remember writes failures on a Job if it is unchanged. Otherwise its next event triggers another reconciliation.
 func (r *Reconciler) remember(ctx context.Context, job *batchv1.Job, failures Failures) error {
 	text, err := failures.text()
 	if err != nil {
@@ -135,12 +135,12 @@ func (r *Reconciler) remember(ctx context.Context, job *batchv1.Job, failures Fa
 	return nil
 }
 
-// release takes the finalizer of the Job controller from a pod, as that does.
+// release removes the Job controller's finalizer from a pod, as that controller does.
 func (r *Reconciler) release(ctx context.Context, job *batchv1.Job, pod *corev1.Pod) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pod.UID, batchv1.JobTrackingFinalizer)
 	err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is gone, or another of its name is there: the Job controller was quicker
+		return nil // deleted or replaced: the Job controller was faster
 	}
 	if err != nil {
 		return fmt.Errorf("taking the finalizer from pod %s: %w", pod.Name, err)

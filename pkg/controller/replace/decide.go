@@ -1,14 +1,13 @@
-// Package replace has Jobs replace disrupted pods at once.
+// Package replace makes Jobs replace disrupted pods at once.
 //
-// A Job ignores disruptions by its pod failure policy: they cost no retry. But its controller waits before it makes the
-// next pod, 10 s after the first that ended badly, 20 s after the second, up to 10 minutes, and counts ignored pods for that
-// as well (kubernetes v1.37, pkg/controller/job/backoff_utils.go, newBackoffRecord). It counts those that carry its
-// finalizer, batch.kubernetes.io/job-tracking. Taking the finalizer from a pod that has failed and is ignored leaves all
-// else as it is: such a pod is in neither of the Job's counts, and taking its finalizer away is the only thing that the Job
-// controller would do with it. A pod that has not ended keeps it, as it may still succeed, which is to be counted.
+// A Job ignores disruptions by its pod failure policy: they cost no retry. But its controller waits before it creates the next pod, 10 s after the
+// first failed pod, 20 s after the second, up to 10 minutes, and counts ignored pods for that, too (kubernetes v1.37,
+// pkg/controller/job/backoff_utils.go, newBackoffRecord). It counts pods with its finalizer, batch.kubernetes.io/job-tracking. Removing the finalizer
+// from a failed and ignored pod changes nothing else: such a pod is in neither of the Job's counts, and the Job controller would only remove the
+// finalizer. A pod that has not ended keeps it, because it may still succeed, which must be counted.
 //
-// The Job controller looks at a Job one second after an event of its pods, so there is time to be first. Where it was
-// quicker nevertheless, because of an event before that, the wait is as Kubernetes has it.
+// The Job controller processes a Job one second after an event of its pods, so there is time to be first. If it is faster because of an earlier
+// event, the wait is as in Kubernetes.
 package replace
 
 import (
@@ -24,28 +23,27 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Plan is what to do about the pods of a Job.
+// Plan is the actions for the pods of a Job.
 type Plan struct {
-	// Release are failed pods to take the finalizer of the Job from. Members of a gang, with an index, come one an index.
+	// Release are failed pods to remove the Job's finalizer from. Indexed members of a gang come once per index.
 	Release []*corev1.Pod
-	// Remember, if not nil, is to be written on the Job before that: [g8s.AnnotationIndexFailures].
+	// Remember, if not nil, must be written on the Job before that: [g8s.AnnotationIndexFailures].
 	Remember Failures
-	// Restore are pods that replaced released ones, and the failures of the members that they are: the Job controller has
-	// made them with fewer.
+	// Restore are pods that replaced released ones, with the failures of their members: the Job controller created them with fewer.
 	Restore []Restoration
 }
 
-// Restoration is the number of failures that a pod is to be charged.
+// Restoration is the failure count to set on a pod.
 type Restoration struct {
 	Pod      *corev1.Pod
 	Failures int32
 }
 
-// Failures are how often each member of a Job has failed, by its index; members without a failure are not in it.
+// Failures counts the failures of each member of a Job, by index. Members without failures are absent.
 type Failures map[int]int32
 
-// Decide says what to do about the pods of a Job, all of them or some. An error says that the Job's annotation is not
-// ours: nothing is done then, as retries could be lost.
+// Decide returns the plan for all or some pods of a Job. An error means that the Job's annotation is invalid: then nothing must be done, because
+// retries could be lost.
 func Decide(job *batchv1.Job, pods []*corev1.Pod) (Plan, error) {
 	if isOver(job) || job.Spec.ManagedBy != nil && *job.Spec.ManagedBy != batchv1.JobControllerName {
 		return Plan{}, nil
@@ -74,7 +72,7 @@ func Decide(job *batchv1.Job, pods []*corev1.Pod) (Plan, error) {
 	return plan, nil
 }
 
-// isOver reports whether a Job makes no more pods.
+// isOver reports whether a Job creates no more pods.
 func isOver(job *batchv1.Job) bool {
 	return job.DeletionTimestamp != nil || slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		switch c.Type {
@@ -89,18 +87,18 @@ func isReleasable(job *batchv1.Job, pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && HasFinalizer(pod) && isIgnored(job.Spec.PodFailurePolicy, pod)
 }
 
-// HasFinalizer reports whether the Job controller has not yet done with a pod.
+// HasFinalizer reports whether the Job controller still has to process a pod.
 func HasFinalizer(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
 }
 
-// isActive reports whether a pod stands for its member: the Job controller makes no other beside it.
+// isActive reports whether a pod is its member's current one: the Job controller creates no other beside it.
 func isActive(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodPending || pod.Status.Phase == corev1.PodRunning)
 }
 
-// isIgnored reports whether a failure policy ignores a pod that has failed: its first rule that holds says so. Whether a
-// rule on exit codes holds is not judged here; a pod that comes to one is not called ignored.
+// isIgnored reports whether a failure policy ignores a failed pod: the first matching rule decides. Rules on exit codes are not evaluated here; a pod
+// that reaches one does not count as ignored.
 func isIgnored(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) bool {
 	if policy == nil {
 		return false
@@ -124,7 +122,7 @@ func matches(patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, conditio
 	})
 }
 
-// countedIndex is the index of the member that a pod is, where the Job counts failures for each.
+// countedIndex returns the index of a pod's member, if the Job counts failures per index.
 func countedIndex(job *batchv1.Job, pod *corev1.Pod) (int, bool) {
 	if job.Spec.BackoffLimitPerIndex == nil {
 		return 0, false
@@ -133,11 +131,11 @@ func countedIndex(job *batchv1.Job, pod *corev1.Pod) (int, bool) {
 	return index, err == nil && index >= 0
 }
 
-// failuresOf is how often the member that a pod is has failed before, as its Job's controller has written it.
+// failuresOf returns the previous failures of a pod's member, as the Job controller recorded them.
 func failuresOf(pod *corev1.Pod) int32 {
 	failures, err := strconv.ParseInt(pod.Annotations[batchv1.JobIndexFailureCountAnnotation], 10, 32)
 	if err != nil || failures < 0 {
-		return 0 // as the Job controller reads it
+		return 0 // as in the Job controller
 	}
 	return int32(failures)
 }
@@ -153,7 +151,7 @@ func readFailures(text string) (Failures, error) {
 	return failures, nil
 }
 
-// text is the annotation.
+// text returns the annotation.
 func (f Failures) text() (string, error) {
 	text, err := json.Marshal(map[int]int32(f))
 	return string(text), err

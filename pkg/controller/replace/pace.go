@@ -8,23 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A job that is disrupted over and over, such as one that its node evicts each time for the disk that it fills, is not to
-// be started in a tight loop: after burst replacements at once, one follows each interval, and those between wait as
-// Kubernetes has it.
+// A job that is disrupted repeatedly, such as one that its node always evicts for filling the disk, must not restart in a tight loop: after burst
+// immediate replacements, one follows per interval, and those between wait as in Kubernetes.
 const (
 	burst    = 5
 	interval = time.Minute
 )
 
-// pace bounds how often the pods of one place are replaced at once. A place is a member of a Job. The zero value is ready.
+// pace limits the immediate replacements of one member of a Job. The zero value is ready.
 type pace struct {
 	mu     sync.Mutex
 	places map[place]*budget
 	swept  time.Time
 }
 
-// budget is that of a place, and the answer to the last pod of it that was asked about: a pod is counted once, though it is
-// looked at again after an error.
+// budget is the budget of a member, with the answer for its last pod: a pod counts once, even if it is reconciled again after an error.
 type budget struct {
 	limiter *rate.Limiter
 	last    types.UID
@@ -36,7 +34,7 @@ type place struct {
 	index string
 }
 
-// allow reports whether a pod of a place may be replaced at once now, and counts it then.
+// allow reports whether a member's pod may be replaced at once now, and counts it if so.
 func (p *pace) allow(pod types.UID, at place, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +50,7 @@ func (p *pace) allow(pod types.UID, at place, now time.Time) bool {
 	return b.allowed
 }
 
-// sweep forgets, once an interval, the budgets that are as good as new ones.
+// sweep removes fully replenished budgets, once per interval.
 func (p *pace) sweep(now time.Time) {
 	if p.places == nil {
 		p.places = map[place]*budget{}

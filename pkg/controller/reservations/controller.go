@@ -28,10 +28,10 @@ import (
 const Name = "reservations"
 
 const (
-	// writesPerSecond is how many statuses are written in all. Beyond that reservations take turns.
+	// writesPerSecond limits the status writes of all reservations together.
 	writesPerSecond = 2
 	fieldOwner      = "gpu-controller-reservations"
-	// atOnce is how many pods are evicted at a time, so that a large window does not keep the API server from others.
+	// atOnce bounds the evictions at a time, so that a large window does not block the API server for others.
 	atOnce = 50
 )
 
@@ -61,7 +61,7 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// Reconcile counts who is in the way of a reservation, writes that if it has changed, and evicts if it is time.
+// Reconcile counts the pods in the way of a reservation, writes changed counts, and evicts pods when it is time.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var one g8s.GPUReservation
 	if err := r.client.Get(ctx, request.NamespacedName, &one); err != nil {
@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			turn.CancelAt(now)
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
-		if Begins(one.Status, status) { // before it is written: told twice is better than not at all
+		if Begins(one.Status, status) { // before the write: a duplicate event is better than none
 			r.events.Eventf(&one, nil, corev1.EventTypeWarning, eventStillThere, "Begin",
 				"it has begun, and %d pods on %d nodes are still there that may not be: gpuctl describe reservation %s names them",
 				status.InTheWay, status.NodesInTheWay, one.Name)
@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return next, r.evict(ctx, &one, leaving[:min(atOnce, len(leaving))])
 }
 
-// podsOn are the pods on the nodes of a reservation, which are not copied, and must not be changed.
+// podsOn returns the pods on the nodes of a reservation. They are not copied and must not be changed.
 func (r *Reconciler) podsOn(ctx context.Context, one *g8s.GPUReservation) ([]corev1.Pod, error) {
 	window := reservation.Of(one)
 	if window.Phase(r.clock.Now()) == g8s.ReservationOver {
@@ -114,7 +114,7 @@ func (r *Reconciler) podsOn(ctx context.Context, one *g8s.GPUReservation) ([]cor
 	return out, nil
 }
 
-// nodesOf are the names of the nodes that a window keeps. One that is named need not be there: then it has no pods.
+// nodesOf returns the names of the nodes that a window keeps. A named node may not exist; then it has no pods.
 func (r *Reconciler) nodesOf(ctx context.Context, window *reservation.Window) ([]string, error) {
 	if window.Pool == "" {
 		return window.Nodes, nil
@@ -138,7 +138,7 @@ func (r *Reconciler) write(ctx context.Context, name string, counted g8s.GPURese
 	return statuses.Apply(ctx, r.client, statuses.Object{Kind: "GPUReservation", Name: name, Owner: fieldOwner}, &counted)
 }
 
-// evict asks for pods to be evicted, which keeps to disruption budgets: those that one keeps are asked for again.
+// evict requests the eviction of pods within disruption budgets. Pods that a budget keeps are retried.
 func (r *Reconciler) evict(ctx context.Context, one *g8s.GPUReservation, pods []*corev1.Pod) error {
 	var failed []error
 	for _, pod := range pods {

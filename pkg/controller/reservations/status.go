@@ -1,5 +1,5 @@
-// Package reservations keeps the status of GPUReservations: whether their windows have begun, and how many pods are in the way. It tells
-// when somebody is still there as one begins, and evicts them where the reservation says so.
+// Package reservations keeps the status of GPUReservations: whether their windows have begun, and how many pods are in the way. It records an event
+// if pods remain when a window begins, and evicts them if the reservation says so.
 //
 // [StatusOf] and what it calls are pure; the [Reconciler] reads the cluster from its cache, and writes.
 package reservations
@@ -14,17 +14,17 @@ import (
 	"g8s.host/gpu-scheduler/pkg/reservation"
 )
 
-// How often it is counted who is in the way. Nothing waits for the number, so pods that come and go are not followed.
+// How often the pods in the way are counted. Nothing depends on the exact number, so pods are not watched.
 const (
-	// countsSoon is how often while a window lies near or has begun, countsLate before that, and evicts while some are evicted.
+	// countsSoon is the interval while a window is near or active, recountLater before that, and evictInterval while pods are being evicted.
 	countsSoon = 30 * time.Second
 	countsLate = 10 * time.Minute
 	evicts     = 5 * time.Second
-	// near is how long before a window it is counted often.
+	// near is how long before a window the short interval applies.
 	near = time.Hour
 )
 
-// StatusOf is the status of a reservation whose nodes have some pods, and which of those are in its way.
+// StatusOf returns the status of a reservation whose nodes have the given pods, and the pods that are in its way.
 func StatusOf(r *g8s.GPUReservation, pods []corev1.Pod, now time.Time) (g8s.GPUReservationStatus, []*corev1.Pod) {
 	window := reservation.Of(r)
 	out := g8s.GPUReservationStatus{ObservedGeneration: r.Generation, Phase: window.Phase(now)}
@@ -40,12 +40,12 @@ func StatusOf(r *g8s.GPUReservation, pods []corev1.Pod, now time.Time) (g8s.GPUR
 	return out, inTheWay
 }
 
-// Begins reports whether somebody is still there as a window begins, which is told once.
+// Begins reports whether pods are still in the way as a window begins, which is reported once.
 func Begins(before, after g8s.GPUReservationStatus) bool {
 	return after.Phase == g8s.ReservationActive && before.Phase != g8s.ReservationActive && after.InTheWay > 0
 }
 
-// NextLook is how long after a moment a reservation is to be looked at again, 0 for never.
+// NextLook returns how long after a time a reservation must be checked again, 0 for never.
 func NextLook(r *g8s.GPUReservation, status g8s.GPUReservationStatus, now time.Time) time.Duration {
 	window := reservation.Of(r)
 	turn := window.Turn(now)
@@ -62,8 +62,8 @@ func NextLook(r *g8s.GPUReservation, status g8s.GPUReservationStatus, now time.T
 	return max(min(wait, turn.Sub(now)), time.Millisecond)
 }
 
-// ToEvict are those of the pods in the way of a reservation that are to be evicted now: not those that are leaving, and none that
-// needs a person, as nothing would start it again or its author says so.
+// ToEvict returns the pods in the way of a reservation that must be evicted now. It skips pods that are terminating, and pods that require a decision
+// by an administrator: nothing would recreate them, or their author forbids it.
 func ToEvict(r *g8s.GPUReservation, status g8s.GPUReservationStatus, inTheWay []*corev1.Pod) (out []*corev1.Pod) {
 	if !r.Spec.Evict || status.Phase != g8s.ReservationActive {
 		return nil

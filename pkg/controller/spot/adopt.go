@@ -6,9 +6,9 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// adopt finds the instance of each machine, and makes machines of the instances that have none: those that a status knew of
-// which is lost, or that were listed long after they were bought. There may be too many then, as there may be otherwise. An instance
-// that runs a node of somebody else is left alone, whatever its tags say: an adopted machine may be ended.
+// adopt matches machines with instances, and creates machines for unmatched instances: from a lost status, or listed long after the purchase. This
+// may exceed the wanted number, which is handled as any other excess. It leaves an instance alone that runs another owner's node, whatever its tags
+// say, because an adopted machine may be terminated.
 func (p *planner) adopt() {
 	for i := range p.facts.Instances {
 		p.byID[p.facts.Instances[i].ID] = &p.facts.Instances[i]

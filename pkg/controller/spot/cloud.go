@@ -11,25 +11,24 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Cloud is an account at a cloud, as one SpotPool sees it: it knows the machines with the tags of that SpotPool and no others.
-// Errors are [Error]s, or such as say that the answer was lost.
+// Cloud is a cloud account as one SpotPool sees it: only the machines with the tags of that SpotPool. Errors are [Error]s, or mean that the answer
+// was lost.
 type Cloud interface {
-	// Launch buys a machine and returns what the cloud calls it. The same token buys the same machine.
+	// Launch buys a machine and returns its ID in the cloud. The same token buys the same machine.
 	Launch(ctx context.Context, order Order) (instance string, err error)
-	// List returns all machines with the tags, and those of the known ones that the cloud finds without them. Machines that have
-	// ended may be missing.
+	// List returns all machines with the tags, and those of the known ones that the cloud finds without them. Ended machines may be missing.
 	List(ctx context.Context, known []string) ([]Instance, error)
-	// Terminate ends machines. Those that have ended already are no error.
+	// Terminate ends machines. Machines that have already ended are no error.
 	Terminate(ctx context.Context, instances []string) error
 }
 
-// Owner is who machines belong to: their tags.
+// Owner identifies the owner of machines in their tags.
 type Owner struct {
 	// Cluster is the UID of the cluster, Pool the name of the SpotPool.
 	Cluster, Pool string
 }
 
-// Account is what connecting to a cloud needs.
+// Account is the input for connecting to a cloud.
 type Account struct {
 	Owner    Owner
 	Provider g8s.SpotProvider
@@ -41,19 +40,19 @@ type Account struct {
 	UserData    Secret
 }
 
-// Connect makes a Cloud of an account. It asks the cloud nothing.
+// Connect creates a Cloud from an account, without calling the cloud.
 type Connect func(Account) (Cloud, error)
 
-// Secret is a value that is shown nowhere: printed, logged or encoded it is a placeholder.
+// Secret is a value that is never shown: printed, logged or encoded it is a placeholder.
 type Secret struct{ value string }
 
 // NewSecret hides a value.
 func NewSecret(value string) Secret { return Secret{value} }
 
-// Reveal is the value.
+// Reveal returns the value.
 func (s Secret) Reveal() string { return s.value }
 
-// Trimmed is the value without the line end that files have.
+// Trimmed returns the value without the final newline of files.
 func (s Secret) Trimmed() string { return strings.TrimSpace(s.value) }
 
 const hidden = "[hidden]"
@@ -72,64 +71,64 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 // Order is a machine to buy.
 type Order struct {
-	// Machine is its name, and Token what makes buying it twice impossible: 64 characters of ASCII at most.
+	// Machine is its name. Token prevents buying it twice: at most 64 ASCII characters.
 	Machine, Token string
-	// InstanceType and Zone are what is bought where.
+	// InstanceType and Zone say what to buy and where.
 	InstanceType, Zone string
 }
 
 // Instance is a machine as the cloud has it.
 type Instance struct {
 	ID string
-	// Machine is the name that it was bought under, by its tag.
+	// Machine is the name under which it was bought, from its tag.
 	Machine            string
 	InstanceType, Zone string
 	PrivateIP          string
 	// PublicIP is its public address, "" while it has none.
 	PublicIP string
-	// Created is when the cloud made it, zero where it does not say.
+	// Created is when the cloud created it, zero if unknown.
 	Created time.Time
 	State   InstanceState
-	// Interruption is when the cloud takes it back, where it has said so.
+	// Interruption is when the cloud will reclaim it, if announced.
 	Interruption time.Time
 }
 
-// InstanceState is how a machine is.
+// InstanceState is the state of a machine in the cloud.
 type InstanceState int
 
 // The states of machines in a cloud.
 const (
-	// Starting is that of a machine that is not there yet.
+	// Starting: the machine does not run yet.
 	Starting InstanceState = iota
 	Running
-	// Stopping is that of one that is being shut down or ended, Ended of one that has, and costs nothing more.
+	// Stopping: it is shutting down. Ended: it has ended and costs nothing.
 	Stopping
 	Ended
-	// Broken is that of one that could not be started, Halted of one that was shut down and is paid for: both have to be ended.
+	// Broken: it could not be started. Halted: it was shut down and still costs money. Both must be terminated.
 	Broken
 	Halted
 )
 
-// Kind is what an error of a cloud means for what to do next.
+// Kind classifies cloud errors by their consequences.
 type Kind int
 
 // The kinds of errors.
 const (
-	// Lost says that nobody knows whether it was done.
+	// Lost: it is unknown whether the call took effect.
 	Lost Kind = iota
-	// SoldOut says that there is no such machine in the zone, or no quota for it; Refused that the cloud does not sell it like
-	// that. Another type or zone may do.
+	// SoldOut: the zone has no such machine, or the quota is exhausted. Refused: the cloud does not sell it in this form. Another type or zone may
+	// work.
 	SoldOut
 	Refused
-	// Throttled says that the cloud was asked too often, Denied that the account may not, or cannot pay.
+	// Throttled: too many requests. Denied: the account lacks the right, or cannot pay.
 	Throttled
 	Denied
 )
 
-// Error is a cloud's refusal. What it says is in words of ours: what a cloud says may repeat what it was sent.
+// Error is an error of a cloud, in our own words: the cloud's text may repeat its input.
 type Error struct {
 	Kind Kind
-	// Code is the cloud's, Text what it means where we know better than its kind.
+	// Code is the cloud's code. Text is a more specific meaning than the kind's, if known.
 	Code, Text string
 }
 
@@ -156,7 +155,7 @@ func (k Kind) String() string {
 	return "the cloud's answer was lost"
 }
 
-// kindOf is what an error means. One that is no [Error] says nothing of whether it was done.
+// kindOf returns the kind of an error. Other errors than [Error] leave the outcome unknown.
 func kindOf(err error) Kind {
 	var refusal *Error
 	if errors.As(err, &refusal) {
@@ -165,7 +164,7 @@ func kindOf(err error) Kind {
 	return Lost
 }
 
-// words are what may be shown of an error.
+// words returns the presentable text of an error.
 func words(err error) string {
 	var refusal *Error
 	if errors.As(err, &refusal) {

@@ -34,12 +34,12 @@ import (
 const Name = "spot"
 
 const (
-	// workers are SpotPools looked after at once, buyers the machines of one that are bought at once.
+	// workers bounds the SpotPools reconciled at once, and buyers the machines bought at once for one of them.
 	workers = 8
 	buyers  = 8
-	// callTimeout is how long a call of a cloud may take.
+	// callTimeout bounds a call to a cloud.
 	callTimeout = 20 * time.Second
-	// gathering is how long changes of nodes are gathered, soon when a change of somebody else is looked at.
+	// gathering is how long changes of nodes are collected. conflictRetry is the requeue interval after a conflict.
 	gathering = time.Second
 	soon      = 200 * time.Millisecond
 )
@@ -55,10 +55,10 @@ const (
 	eventNotJoined  = "MachinesDoNotJoin"
 )
 
-// Reconciler looks after SpotPools.
+// Reconciler handles SpotPools.
 type Reconciler struct {
 	Client client.Client
-	// Live reads what is committed, and not what the cache has: what was bought is known from there.
+	// Live reads committed state, not the cache, so that no purchase is missed.
 	Live   client.Reader
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
@@ -67,9 +67,9 @@ type Reconciler struct {
 	// SecretsNamespace is where the Secrets are that SpotPools name.
 	SecretsNamespace string
 
-	// told is what was last said of pods that stay where they are, by UID, and of nodes that are refused, by name and instance.
+	// told is the last message about each pod that stays, by UID, and each refused node, by name and instance.
 	told sync.Map
-	// secrets tells of Secrets that change, once a SpotPool names one; nil where nobody does.
+	// secrets watches the Secrets once a SpotPool names one; nil where nothing watches them.
 	secrets *secretWatch
 }
 
@@ -87,7 +87,7 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 		Complete(traced.Reconciler(Name, r))
 }
 
-// afterAWhile asks for the SpotPools of nodes that change. Changes are gathered, as each look asks the cloud for its machines.
+// afterAWhile enqueues the SpotPools of changed nodes. It collects changes, because each reconciliation lists the cloud's machines.
 func (r *Reconciler) afterAWhile() handler.EventHandler {
 	type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q requests, node client.Object) {
@@ -102,14 +102,14 @@ func (r *Reconciler) afterAWhile() handler.EventHandler {
 	}
 }
 
-// poolsOf are the SpotPools whose machine a node may be.
+// poolsOf returns the SpotPools that a node may belong to.
 func (r *Reconciler) poolsOf(ctx context.Context, node client.Object) []reconcile.Request {
 	if name := node.GetLabels()[g8s.LabelSpotPool]; name != "" {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 	}
 	var list g8s.SpotPoolList
 	if err := r.Client.List(ctx, &list); err != nil {
-		return nil // they are looked at again soon
+		return nil // they are reconciled again soon
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
@@ -120,7 +120,7 @@ func (r *Reconciler) poolsOf(ctx context.Context, node client.Object) []reconcil
 	return out
 }
 
-// Reconcile decides about a SpotPool, writes down what is about to be done, and does it.
+// Reconcile plans the actions for a SpotPool, records them in the status, and then performs them.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	pool := &g8s.SpotPool{}
 	if err := r.Live.Get(ctx, request.NamespacedName, pool); err != nil {
@@ -160,7 +160,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: plan.Again}, nil
 }
 
-// again has a reconciliation that met a change of somebody else tried again at once, without calling that a failure.
+// again retries at once after a conflicting write, which is no failure.
 func again(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: soon}, nil
@@ -182,7 +182,7 @@ func (r *Reconciler) setFinalizer(ctx context.Context, pool *g8s.SpotPool, on bo
 	return nil
 }
 
-// writeStatus writes the status of a plan on the SpotPool as it was read: a leader that is none any more cannot.
+// writeStatus writes the status of a plan on the SpotPool as it was read, so that a former leader cannot.
 func (r *Reconciler) writeStatus(ctx context.Context, pool *g8s.SpotPool, v *view, plan *Plan) error {
 	if !v.facts.Answered && !v.facts.Waiting {
 		Failed(&plan.Status, v.facts.Failure, v.facts.Now)
@@ -204,7 +204,7 @@ func (r *Reconciler) update(ctx context.Context, pool *g8s.SpotPool, plan *Plan)
 	return nil
 }
 
-// announce tells of machines that are lost, once each.
+// announce records an event for each machine that starts leaving.
 func (r *Reconciler) announce(pool *g8s.SpotPool, plan *Plan) {
 	for _, m := range plan.Status.Machines {
 		i := indexOf(pool.Status.Machines, m.Name)
@@ -216,7 +216,7 @@ func (r *Reconciler) announce(pool *g8s.SpotPool, plan *Plan) {
 	r.announceUnjoined(pool, plan)
 }
 
-// announceUnjoined tells that machines do not join, once for each time that they have not.
+// announceUnjoined records an event each time machines fail to join.
 func (r *Reconciler) announceUnjoined(pool *g8s.SpotPool, plan *Plan) {
 	var before int32
 	if pool.Status.Joining != nil {
@@ -237,7 +237,7 @@ func (r *Reconciler) reportRefused(pool *g8s.SpotPool, refused []RefusedNode) {
 	}
 }
 
-// buy places orders, several at once, and writes down what came of them.
+// buy places several orders at once and records the results.
 func (r *Reconciler) buy(ctx context.Context, pool *g8s.SpotPool, cloud Cloud, plan *Plan) error {
 	results := make([]Result, len(plan.Launch))
 	var group errgroup.Group
@@ -254,13 +254,13 @@ func (r *Reconciler) buy(ctx context.Context, pool *g8s.SpotPool, cloud Cloud, p
 			return nil
 		})
 	}
-	_ = group.Wait() // results have the errors
+	_ = group.Wait() // the errors are in results
 	Record(&plan.Status, results, r.Clock.Now())
 	r.tellResults(pool, results)
 	return r.update(ctx, pool, plan)
 }
 
-// tellResults tells of what was bought, and of each way in which it was not.
+// tellResults records an event per purchase and per kind of failure.
 func (r *Reconciler) tellResults(pool *g8s.SpotPool, results []Result) {
 	refused := map[string]int{}
 	for _, result := range results {
@@ -276,7 +276,7 @@ func (r *Reconciler) tellResults(pool *g8s.SpotPool, results []Result) {
 	}
 }
 
-// terminate ends machines. An idle one is looked at once more first: a pod may have come to it before it was closed.
+// terminate ends machines. It checks an idle one once more before: a pod may have started there before the node was closed.
 func (r *Reconciler) terminate(ctx context.Context, v *view, plan Plan) error {
 	var ids []string
 	for _, id := range plan.Terminate {
@@ -301,7 +301,7 @@ func (r *Reconciler) terminate(ctx context.Context, v *view, plan Plan) error {
 	return nil
 }
 
-// isBusy reports whether a machine that is to go because it is empty has a pod after all, as the API server has it.
+// isBusy reports whether a machine that leaves because it is empty has pods after all, according to the API server.
 func (r *Reconciler) isBusy(ctx context.Context, plan Plan, id string) (bool, error) {
 	for _, m := range plan.Status.Machines {
 		if m.Instance != id || m.Leaving == nil || m.Leaving.Reason != g8s.LeavingIdle && m.Leaving.Reason != g8s.LeavingExcess {

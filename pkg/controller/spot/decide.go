@@ -13,19 +13,19 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Facts are what a decision follows from.
+// Facts are the input of a decision.
 type Facts struct {
 	// Pool is the SpotPool, with what its status remembers.
 	Pool *g8s.SpotPool
-	// Answered says that the cloud was asked for its machines, which are Instances; Failure is why it was not. Waiting says that
-	// it was not asked, as it has failed too often.
+	// Answered says that the cloud listed its machines, which are Instances. Failure is the error otherwise. Waiting says that the cloud was not
+	// called because of earlier failures.
 	Answered  bool
 	Failure   error
 	Waiting   bool
 	Instances []Instance
-	// Unbuyable is why no machine can be bought though the cloud answers, nil if it can.
+	// Unbuyable is why no machine can be bought although the cloud answers; nil if one can.
 	Unbuyable error
-	// Secrets are the versions of those that the spec names.
+	// Secrets are the versions of the Secrets that the spec names.
 	Secrets []g8s.ObservedSecret
 	// Nodes are those that may be of its machines.
 	Nodes  []Node
@@ -40,70 +40,70 @@ type Node struct {
 	Instance string
 	Origin
 	Ready bool
-	// Alive says that it is ready, and if its machine is not listed that its kubelet has said so a moment ago.
+	// Alive says that the node is ready and, if its machine is not listed, that its kubelet has renewed its lease recently.
 	Alive bool
-	// Interruption is when its machine is taken back, as the node says.
+	// Interruption is when its machine will be reclaimed, according to the node.
 	Interruption time.Time
-	// Jobs is how many pods there use GPUs, which hold GPUs; Pods is how many there are that must be moved before the node goes.
+	// Jobs counts the pods that use GPUs, which hold GPUs. Pods counts the pods that must be moved before the node goes.
 	Jobs, Pods int
 	GPUs       int64
-	// Kept says that a person has to decide about a pod of it; Asks that a pod, or another of its gang, is to be told to save
-	// its state.
+	// Kept says that a pod of the node requires a decision by an administrator. WantsCheckpoint says that a pod, or another of its gang, wants to
+	// save its state.
 	Kept, Asks bool
 }
 
-// Demand is what waits for GPUs of the pool.
+// Demand is the demand for GPUs of the pool.
 type Demand struct {
-	// Machines is how many machines what waits would fill.
+	// Machines is how many machines the waiting pods would fill.
 	Machines int
-	// Advice is how many more nodes would start what waits, as the scheduler's code has it at a time; nil while it is not known.
+	// Advice is how many more nodes would start the waiting pods, computed by the scheduler's code at AsOf; nil if unknown.
 	Advice *int
 	AsOf   time.Time
 }
 
-// Plan is what to do: the status is written first.
+// Plan is the planned actions. The status is written first.
 type Plan struct {
 	Status g8s.SpotPoolStatus
-	// Launch are machines to buy. Of those in Again it is not known whether they were bought before.
+	// Launch are the machines to buy. Those in Replay may have been bought before.
 	Launch []Order
 	Replay map[string]bool
 	// Terminate are instances to end.
 	Terminate []string
 	Nodes     []NodeStep
-	// Refused are nodes that seem to be of the SpotPool's machines, and are left alone.
+	// Refused are nodes that seem to belong to the SpotPool's machines and are left alone.
 	Refused []RefusedNode
-	// Done says that nothing is left of a SpotPool that is deleted.
+	// Done says that nothing is left of a deleted SpotPool.
 	Done bool
-	// Again is when to look again at the latest.
+	// Again is the longest time until the next reconciliation.
 	Again time.Duration
 }
 
-// NodeStep is what is to be done about the node of a machine. The zero value but for Name has it open.
+// NodeStep is the action for a machine's node. The zero value except for Name keeps it open.
 type NodeStep struct {
 	Name, Machine string
-	// Leaving is why it gets no new pods, "" if it does; Starting says that it gets none as it was not ready yet.
+	// Leaving is why it gets no new pods, "" if it does. Starting says that it gets none because it has never been ready.
 	Leaving  string
 	Starting bool
-	// Checkpoint is by when the jobs that ask for it are to save their state, zero if they are not told to.
+	// Checkpoint is the deadline for jobs to save their state, zero if they are not asked.
 	Checkpoint time.Time
-	// Evict has its pods moved, and the gangs of which they are.
+	// Evict moves its pods and their gangs.
 	Evict bool
-	// Gone says that its machine has ended: its pods have, too. Delete has the node deleted.
+	// Gone says that the machine and thus its pods have ended. Delete deletes the node.
 	Gone, Delete bool
 }
 
 const (
-	// settle is how long after the cloud was last asked for a machine it has certainly been listed if it was bought.
+	// settle is how long after the last request a bought machine is certain to be listed.
 	settle = 15 * time.Minute
-	// replayEvery is how often a machine is asked for again whose answer was lost.
+	// replayEvery is the retry interval of an order whose answer was lost.
 	replayEvery = 4 * time.Second
-	// missingFor is how long a machine that was listed is not until it has ended, unlistedFor the same for one that never was,
-	// from when it was last asked for.
+	// missingFor is how long a listed machine must be missing to count as ended. unlistedFor is the same for one that was never listed, from its last
+	// request.
 	missingFor  = 10 * time.Second
 	unlistedFor = 40 * time.Second
-	// forgetFailures is how long after the last failure of a call they are forgotten.
+	// forgetFailures is how long after the last failed call failures are forgotten.
 	forgetFailures = 5 * time.Minute
-	// look is how often the cloud is asked for its machines, lookSoon how often while something is under way.
+	// look is the interval at which the cloud's machines are listed, requeueSoon the interval while something is in progress.
 	look     = 10 * time.Second
 	lookSoon = 5 * time.Second
 )
@@ -116,12 +116,12 @@ type planner struct {
 	machines []g8s.SpotMachine
 	byID     map[string]*Instance
 	nodes    map[string]*Node // by machine
-	// claimed are the machines that the status knew of before.
+	// claimed are the machines from the previous status.
 	claimed map[string]bool
 	blind   string
 }
 
-// Decide says what to do about a SpotPool.
+// Decide returns the plan for a SpotPool.
 func Decide(facts Facts) Plan {
 	p := &planner{facts: facts, spec: &facts.Pool.Spec, byID: map[string]*Instance{}, nodes: map[string]*Node{}, claimed: map[string]bool{}}
 	p.plan.Status = *facts.Pool.Status.DeepCopy()
@@ -154,15 +154,15 @@ func (p *planner) now() metav1.Time                  { return metav1.NewTime(p.f
 func (p *planner) since(t metav1.Time) time.Duration { return p.facts.Now.Sub(t.Time) }
 func (p *planner) deleted() bool                     { return p.facts.Pool.DeletionTimestamp != nil }
 
-// sees reports whether the list of machines is to be believed.
+// sees reports whether the list of machines can be trusted.
 func (p *planner) sees() bool { return p.facts.Answered && p.blind == "" }
 
-// again has this looked at no later than after a while.
+// again limits the time until the next reconciliation.
 func (p *planner) again(after time.Duration) {
 	p.plan.Again = min(p.plan.Again, max(after, time.Millisecond))
 }
 
-// forgive forgets failures that are over: the cloud answers again, or nothing was asked of it for a while.
+// forgive resets failures when the cloud answers again, or after some time without calls.
 func (p *planner) forgive() {
 	status := &p.plan.Status
 	if status.RetryAfter == nil {
@@ -174,8 +174,8 @@ func (p *planner) forgive() {
 	}
 }
 
-// seesNothing says why the list of machines is not to be believed, "" if it is: none of them is listed, and nodes of theirs are
-// alive. That is the list of another account, or of a cloud that is not well.
+// seesNothing returns why the list of machines cannot be trusted, "" if it can: if no machine is listed but their nodes are alive, the list belongs
+// to another account, or the cloud is unhealthy.
 func (p *planner) seesNothing() string {
 	lives := 0
 	for i := range p.machines {
@@ -202,7 +202,7 @@ func (p *planner) isToEnd(m *g8s.SpotMachine) bool {
 	return m.Leaving != nil && (m.Leaving.Ending || m.Leaving.End != nil && !m.Leaving.End.After(p.facts.Now))
 }
 
-// observe takes note of how a machine is.
+// observe updates the state of a machine.
 func (p *planner) observe(m *g8s.SpotMachine) {
 	instance, node := p.byID[m.Instance], p.nodes[m.Name]
 	p.observeInstance(m, instance)
@@ -221,7 +221,7 @@ func (p *planner) observe(m *g8s.SpotMachine) {
 	}
 }
 
-// observeInstance takes note of what the cloud shows of a machine.
+// observeInstance updates a machine from the cloud's list.
 func (p *planner) observeInstance(m *g8s.SpotMachine, instance *Instance) {
 	switch {
 	case instance != nil:
@@ -232,7 +232,7 @@ func (p *planner) observeInstance(m *g8s.SpotMachine, instance *Instance) {
 	}
 }
 
-// mustGo says why a machine is to go by itself, and when its cloud takes it.
+// mustGo returns why a machine must leave by itself, and when its cloud reclaims it.
 func (p *planner) mustGo(m *g8s.SpotMachine, instance *Instance, node *Node) (reason string, end *metav1.Time) {
 	if m.Leaving != nil && m.Leaving.Reason == g8s.LeavingGone {
 		return "", nil
@@ -241,7 +241,7 @@ func (p *planner) mustGo(m *g8s.SpotMachine, instance *Instance, node *Node) (re
 		return g8s.LeavingGone, nil
 	}
 	if m.Leaving != nil && m.Leaving.Ending {
-		return "", nil // it ends, as we want it
+		return "", nil // it is being terminated by us
 	}
 	if instance != nil && (instance.State == Broken || instance.State == Halted) {
 		return g8s.LeavingFailed, nil
@@ -260,7 +260,7 @@ func (p *planner) isLate(m *g8s.SpotMachine) bool {
 	return m.JoinedAt == nil && m.Instance != "" && p.since(askedAt(m)) >= p.joinFor()
 }
 
-// hasEnded reports whether a machine is no more, by the word of its cloud or because it is missing.
+// hasEnded reports whether a machine has ended, according to its cloud or because it is missing.
 func (p *planner) hasEnded(m *g8s.SpotMachine, instance *Instance) bool {
 	if instance == nil {
 		return p.isMissing(m)
@@ -268,7 +268,7 @@ func (p *planner) hasEnded(m *g8s.SpotMachine, instance *Instance) bool {
 	return instance.State == Ended
 }
 
-// interruption is when the cloud takes a machine back, by its own word or by that of the node; zero if neither says so.
+// interruption returns when the cloud reclaims a machine, according to the cloud or the node; zero if neither says so.
 func (p *planner) interruption(instance *Instance, node *Node) time.Time {
 	switch {
 	case instance != nil && instance.State == Stopping:
@@ -281,14 +281,14 @@ func (p *planner) interruption(instance *Instance, node *Node) time.Time {
 	return time.Time{}
 }
 
-// isMissing reports whether a machine has ended, as it is not listed any more.
+// isMissing reports whether a machine has ended because it is no longer listed.
 func (p *planner) isMissing(m *g8s.SpotMachine) bool {
 	if m.Instance == "" || !p.sees() {
 		return false
 	}
 	if node := p.nodes[m.Name]; node != nil && node.Alive {
 		p.again(lookSoon)
-		return false // a machine whose kubelet speaks has not ended, whatever its cloud shows
+		return false // a machine whose kubelet is alive has not ended, whatever its cloud lists
 	}
 	if m.MissingSince != nil {
 		if p.since(*m.MissingSince) >= missingFor {
@@ -300,7 +300,7 @@ func (p *planner) isMissing(m *g8s.SpotMachine) bool {
 	return !m.Listed && p.since(askedAt(m)) >= unlistedFor
 }
 
-// leave marks a machine, once for each reason.
+// leave marks a machine as leaving, once per reason.
 func (p *planner) leave(m *g8s.SpotMachine, reason string, end *metav1.Time) {
 	if m.Leaving != nil && m.Leaving.Reason == reason {
 		if end != nil && (m.Leaving.End == nil || end.Time.Before(m.Leaving.End.Time)) {
@@ -309,7 +309,7 @@ func (p *planner) leave(m *g8s.SpotMachine, reason string, end *metav1.Time) {
 		return
 	}
 	if m.Leaving != nil && reason == g8s.LeavingInterrupted {
-		m.Leaving.End = end // it goes already, and has less time now
+		m.Leaving.End = end // it is leaving already and has less time now
 		return
 	}
 	m.Leaving = &g8s.SpotLeaving{Reason: reason, Since: p.now(), End: end}
@@ -324,8 +324,7 @@ func (p *planner) leave(m *g8s.SpotMachine, reason string, end *metav1.Time) {
 	}
 }
 
-// forgetUnbought drops machines that are to go and of which it is certain by now that they were not bought. Those that stay are
-// asked for until the cloud says what came of it.
+// forgetUnbought removes leaving machines that were certainly never bought. Others are requested until the cloud reports the result.
 func (p *planner) forgetUnbought() {
 	p.machines = slices.DeleteFunc(p.machines, func(m g8s.SpotMachine) bool {
 		return m.Leaving != nil && m.Instance == "" && p.claimed[m.Name] && p.sees() && p.since(askedAt(&m)) >= settle
@@ -347,7 +346,7 @@ func (p *planner) forgetGone() {
 	})
 }
 
-// live are the machines that stay.
+// live returns the machines that are not leaving.
 func (p *planner) live() []*g8s.SpotMachine {
 	var out []*g8s.SpotMachine
 	for i := range p.machines {

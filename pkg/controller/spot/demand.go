@@ -11,8 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// waitingTooLong are the pods that have waited for their GPUs for longer than machines are held back. One that somebody has gated
-// does not wait for GPUs.
+// waitingTooLong returns the pods that have waited for GPUs longer than the delay for buying machines. A gated pod does not wait for GPUs.
 func waitingTooLong(pods []corev1.Pod, wait time.Duration, now time.Time) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range pods {
@@ -23,8 +22,8 @@ func waitingTooLong(pods []corev1.Pod, wait time.Duration, now time.Time) []*cor
 	return out
 }
 
-// fill is how many machines like those of a SpotPool pods would fill by whole GPUs, the largest first, or twice as many as it may have if
-// they are more, which is told apart from that by nothing. Pods that could not run there do not count.
+// fill returns how many machines of a SpotPool the pods would fill by whole GPUs, the largest pods first. It stops at twice the maximum, because more
+// makes no difference. Pods that could not run there do not count.
 func fill(pods []*corev1.Pod, spec *g8s.SpotPoolSpec) int {
 	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{g8s.LabelPool: spec.Pool}}}
 	if spec.GPUType != "" {
@@ -59,7 +58,7 @@ func fill(pods []*corev1.Pod, spec *g8s.SpotPoolSpec) int {
 	return len(free)
 }
 
-// adviceOf is what the advice of a GPUPool says, if it is about what waits now.
+// adviceOf returns the advice of a GPUPool, if it has one.
 func adviceOf(pool *g8s.GPUPool) (machines *int, asOf time.Time) {
 	if pool == nil || pool.Status.Advice == nil {
 		return nil, time.Time{}

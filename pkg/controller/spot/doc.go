@@ -1,10 +1,9 @@
-// Package spot keeps a number of machines of a cloud alive as nodes of a pool, though the cloud takes them back when it likes.
+// Package spot keeps a number of cloud machines alive as nodes of a pool, although the cloud reclaims them at any time.
 //
-// [Decide] is a pure function of what a SpotPool asks, what its status remembers, what the cloud has and how the nodes are. The
-// [Reconciler] gathers that, writes the new status, and only then does what the decision says: what the cloud is about to be asked
-// is remembered before it is asked, so that whoever leads next knows of it. A machine is bought under a token that follows from its
-// name. Asking again under the same token buys nothing more, so an answer that is lost, or a controller that dies before it hears
-// it, buys no machine twice. Machines carry the tags of their SpotPool and are found by them, whatever was lost.
+// [Decide] is a pure function of a SpotPool's spec and status, the cloud's machines, and the nodes. The [Reconciler] gathers that, writes the new
+// status, and only then acts: every cloud request is recorded before it is made, so that the next leader knows about it. The token of a machine
+// follows from its name. Repeating a request with the same token buys nothing more, so neither a lost answer nor a controller that dies before it
+// gets the answer buys a machine twice. Machines carry the tags of their SpotPool and can be found by them, whatever else is lost.
 //
-// [Cloud] is what is asked of a cloud. Its sub-packages are clouds.
+// [Cloud] is the interface to a cloud. The sub-packages implement it.
 package spot

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// asking are those of a pod's gang that ask to be told when to save their state, as long as they can.
+// asking returns the pods of a gang that want to be told to save their state, while they can.
 func asking(ctx context.Context, reader *gangs.Reader, pod *corev1.Pod) ([]*corev1.Pod, error) {
 	if pod.DeletionTimestamp != nil {
 		return nil, nil

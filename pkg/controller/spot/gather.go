@@ -22,20 +22,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// renewed is how old the lease of a kubelet that lives may be.
+// renewed is the maximum age of the lease of a live kubelet.
 const renewed = 15 * time.Second
 
-// view is what was read of the cluster about one SpotPool: the facts, and the objects behind them.
+// view is what was read about one SpotPool: the facts and the objects behind them.
 type view struct {
 	facts Facts
 	cloud Cloud
 	nodes map[string]*corev1.Node
-	// pods are those of each node that must be moved before it goes.
+	// pods are the pods that must be moved from each node before it goes.
 	pods  map[string][]*corev1.Pod
 	gangs *gangs.Reader
 }
 
-// gather reads all that a decision about a SpotPool follows from.
+// gather reads the input of a decision about a SpotPool.
 func (r *Reconciler) gather(ctx context.Context, pool *g8s.SpotPool) (*view, error) {
 	v := &view{facts: Facts{Pool: pool, Now: r.Clock.Now()}, nodes: map[string]*corev1.Node{}, pods: map[string][]*corev1.Pod{}}
 	v.gangs = &gangs.Reader{Cache: r.Client, Live: r.Live}
@@ -50,7 +50,7 @@ func (r *Reconciler) gather(ctx context.Context, pool *g8s.SpotPool) (*view, err
 	return v, err
 }
 
-// askCloud lists the machines, unless that failed lately with the spec and the Secrets as they are.
+// askCloud lists the machines, unless that failed recently with the current spec and Secrets.
 func (r *Reconciler) askCloud(ctx context.Context, v *view) error {
 	pool := v.facts.Pool
 	secrets := r.readSecrets(ctx, pool)
@@ -73,7 +73,7 @@ func (r *Reconciler) askCloud(ctx context.Context, v *view) error {
 	}
 	if err != nil {
 		v.facts.Failure = err
-		return nil //nolint:nilerr // it is told in the status, and tried again when a Secret may be there
+		return nil //nolint:nilerr // the status reports it, and it is retried when a Secret may exist
 	}
 	var known []string
 	for _, machine := range pool.Status.Machines {
@@ -88,7 +88,7 @@ func (r *Reconciler) askCloud(ctx context.Context, v *view) error {
 	return ctx.Err()
 }
 
-// account is what connecting to the cloud needs. An [Error] says what is wrong with its Secret, and never what is in it.
+// account returns the input for connecting to the cloud. An [Error] describes what is wrong with a Secret, never its content.
 func (r *Reconciler) account(ctx context.Context, pool *g8s.SpotPool, secrets *secrets) (Account, error) {
 	cluster, err := r.clusterUID(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *Reconciler) account(ctx context.Context, pool *g8s.SpotPool, secrets *s
 	return out, nil
 }
 
-// clusterUID tells this cluster from others that share an account.
+// clusterUID distinguishes this cluster from others that share an account.
 func (r *Reconciler) clusterUID(ctx context.Context) (string, error) {
 	var namespace corev1.Namespace
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {
@@ -122,7 +122,7 @@ func (r *Reconciler) clusterUID(ctx context.Context) (string, error) {
 	return string(namespace.UID), nil
 }
 
-// labelsOf are what the nodes of a SpotPool are labelled with.
+// labelsOf returns the labels of a SpotPool's nodes.
 func labelsOf(pool *g8s.SpotPool) map[string]string {
 	out := map[string]string{g8s.LabelPool: pool.Spec.Pool, g8s.LabelSpotPool: pool.Name}
 	if pool.Spec.GPUType != "" {
@@ -131,7 +131,7 @@ func labelsOf(pool *g8s.SpotPool) map[string]string {
 	return out
 }
 
-// gatherNodes reads the nodes that may be those of machines, and their pods.
+// gatherNodes reads the nodes that may belong to machines, and their pods.
 func (r *Reconciler) gatherNodes(ctx context.Context, v *view) error {
 	var list corev1.NodeList
 	if err := r.Client.List(ctx, &list); err != nil {
@@ -163,7 +163,7 @@ func (r *Reconciler) gatherNodes(ctx context.Context, v *view) error {
 	return nil
 }
 
-// instanceOf is the instance that a node's provider ID names, such as ins-1 of qcloud:///800002/ins-1.
+// instanceOf returns the instance in a node's provider ID, such as ins-1 of qcloud:///800002/ins-1.
 func instanceOf(node *corev1.Node) string {
 	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]
 }
@@ -210,14 +210,14 @@ func (n *Node) count(pod *corev1.Pod) {
 	}
 }
 
-// lists reports whether the cloud shows the machine of a node.
+// lists reports whether the cloud lists the machine of a node.
 func (v *view) lists(node Node) bool {
 	return slices.ContainsFunc(v.facts.Instances, func(instance Instance) bool {
 		return instance.ID == node.Instance || instance.Machine == node.Name
 	})
 }
 
-// isAlive reports whether the kubelet of a node has renewed its lease a moment ago, which it does every 10 s.
+// isAlive reports whether the kubelet of a node has recently renewed its lease, which it does every 10 s.
 func (r *Reconciler) isAlive(ctx context.Context, v *view, node string) (bool, error) {
 	var lease coordinationv1.Lease
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease)
@@ -230,7 +230,7 @@ func (r *Reconciler) isAlive(ctx context.Context, v *view, node string) (bool, e
 	return lease.Spec.RenewTime != nil && v.facts.Now.Sub(lease.Spec.RenewTime.Time) < renewed, nil
 }
 
-// podsOn are the pods of a node that have to be moved before it goes.
+// podsOn returns the pods that must be moved before a node goes.
 func podsOn(ctx context.Context, reader client.Reader, where client.MatchingFields) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, where); err != nil {
@@ -251,7 +251,7 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// demand reads what waits for GPUs of the pool.
+// demand reads the demand for GPUs of the pool.
 func (r *Reconciler) demand(ctx context.Context, pool *g8s.SpotPool, now time.Time) (Demand, error) {
 	facts, err := pools.Gather(ctx, r.Client, pool.Spec.Pool)
 	if err != nil {

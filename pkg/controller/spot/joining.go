@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// joinFirst is how long after a machine has failed to join the next is bought. It doubles with each that fails, to joinMost.
+	// joinFirst is the delay before the next purchase after a machine failed to join. It doubles with each failure, up to joinMost.
 	joinFirst = 5 * time.Minute
 	joinMost  = 4 * time.Hour
-	// mostUnproven is how many machines may be on their way before the first of a recipe has joined.
+	// mostUnproven bounds the machines in progress before the first one of a recipe has joined.
 	mostUnproven = atOnce
 )
 
@@ -28,9 +28,9 @@ func (p *planner) joinFor() time.Duration {
 	return time.Duration(seconds(p.spec.JoinSeconds, 900)) * time.Second
 }
 
-// recipe tells what machines are made by from anything else.
+// recipe returns a hash of the settings that machines are made from.
 func recipe(spec *g8s.SpotPoolSpec) string {
-	text, _ := json.Marshal(struct { // of plain values, which can always be written
+	text, _ := json.Marshal(struct { // plain values always marshal
 		Template    g8s.MachineTemplate
 		JoinSeconds *int32
 	}{spec.Template, spec.JoinSeconds})
@@ -38,8 +38,8 @@ func recipe(spec *g8s.SpotPoolSpec) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// forgetChanged forgets what has failed with another spec or other Secrets, so that it is tried at once. Whether machines join depends
-// on what they are made by alone: a change of the size proves nothing.
+// forgetChanged resets failures of another spec or other Secrets, so that a change is tried at once. Whether machines join depends only on their
+// recipe: a change of the size proves nothing.
 func (p *planner) forgetChanged() {
 	status := &p.plan.Status
 	if status.Joining == nil {
@@ -57,7 +57,7 @@ func (p *planner) forgetChanged() {
 	}
 }
 
-// joined notes that a machine has become a ready node: such machines do.
+// joined records that a machine became a ready node, and thus that machines of its offer do.
 func (p *planner) joined(m *g8s.SpotMachine) {
 	joining := p.plan.Status.Joining
 	*joining = g8s.SpotJoining{Recipe: joining.Recipe, LastJoined: m.JoinedAt, Offers: slices.DeleteFunc(joining.Offers, func(o g8s.UnjoinedOffer) bool {
@@ -65,7 +65,7 @@ func (p *planner) joined(m *g8s.SpotMachine) {
 	})}
 }
 
-// failedToJoin notes that a machine did not become a ready node. While others that were bought after it did, that says nothing of them.
+// failedToJoin records that a machine did not become a ready node. If later machines did, the failure says nothing about them.
 func (p *planner) failedToJoin(m *g8s.SpotMachine, halted bool) {
 	joining := p.plan.Status.Joining
 	if !slices.ContainsFunc(p.machines, func(other g8s.SpotMachine) bool {
@@ -77,13 +77,13 @@ func (p *planner) failedToJoin(m *g8s.SpotMachine, halted bool) {
 		return
 	}
 	joining.LastJoined, joining.Reason = nil, p.whyNotJoined(m, halted)
-	if joining.RetryAfter == nil || !joining.RetryAfter.After(p.facts.Now) { // those that fail together have failed once
+	if joining.RetryAfter == nil || !joining.RetryAfter.After(p.facts.Now) { // simultaneous failures count once
 		joining.Failures = min(joining.Failures+1, maxFailures)
 		joining.RetryAfter = ptr.To(metav1.NewTime(p.facts.Now.Add(backOff(joining.Failures, joinFirst, joinMost))))
 	}
 }
 
-// avoid notes that machines of a type in a zone do not join.
+// avoid records that machines of a type in a zone do not join.
 func (p *planner) avoid(where offer) {
 	joining := p.plan.Status.Joining
 	i := p.unjoined(where)
@@ -98,14 +98,14 @@ func (p *planner) avoid(where offer) {
 	}
 }
 
-// unjoined is the index of a type in a zone among those whose machines do not join, -1 if theirs do.
+// unjoined returns the index of a type and zone among the offers whose machines do not join, -1 if they do.
 func (p *planner) unjoined(where offer) int {
 	return slices.IndexFunc(p.plan.Status.Joining.Offers, func(o g8s.UnjoinedOffer) bool {
 		return o.InstanceType == where.instanceType && o.Zone == where.zone
 	})
 }
 
-// whyNotJoined is why a machine did not become a ready node, as far as the cluster shows it.
+// whyNotJoined returns why a machine did not become a ready node, as far as the cluster shows it.
 func (p *planner) whyNotJoined(m *g8s.SpotMachine, halted bool) string {
 	after := int(p.joinFor().Seconds())
 	if halted {
@@ -124,7 +124,7 @@ func (p *planner) whyNotJoined(m *g8s.SpotMachine, halted bool) string {
 		m.Name, m.Instance, m.InstanceType, m.Zone, after)
 }
 
-// joinsIn is how long no machine is bought, as the last ones did not join.
+// joinsIn returns how long purchases pause because the last machines did not join.
 func (p *planner) joinsIn() time.Duration {
 	if after := p.plan.Status.Joining.RetryAfter; after != nil {
 		return after.Sub(p.facts.Now)
@@ -132,8 +132,8 @@ func (p *planner) joinsIn() time.Duration {
 	return 0
 }
 
-// joiningOffer is the type and zone to buy of, "" if there is none now, and how long until there may be. Where machines do not join at
-// all, those that failed least go first; otherwise the preferred ones do.
+// joiningOffer returns the type and zone to buy, "" if there is none now, and how long until there may be one. If machines do not join at all, offers
+// with the fewest failures go first; otherwise the preferred ones do.
 func (p *planner) joiningOffer() (instanceType, zone string, left time.Duration) {
 	offers, left := p.offered()
 	failures := func(where offer) int32 {
@@ -153,8 +153,8 @@ func (p *planner) joiningOffer() (instanceType, zone string, left time.Duration)
 	return "", "", left
 }
 
-// mayTry is how many machines of a type in a zone may be bought now, by what is known of whether they join. On their way are those
-// that the cloud has sold: of the others it is not known whether they are.
+// mayTry returns how many machines of a type in a zone may be bought now, given whether they join. Only machines that the cloud has confirmed count
+// as in progress.
 func (p *planner) mayTry(instanceType, zone string) int {
 	coming, comingThere := 0, 0
 	proven := p.plan.Status.Joining.LastJoined != nil
@@ -185,7 +185,7 @@ func (p *planner) mayTry(instanceType, zone string) int {
 	return max(0, most)
 }
 
-// joins says whether machines become ready nodes.
+// joins returns the condition of whether machines become ready nodes.
 func (p *planner) joins() metav1.Condition {
 	joining := p.plan.Status.Joining
 	out := metav1.Condition{Type: g8s.ConditionMachinesJoin, Status: metav1.ConditionTrue, Reason: "Joined", Message: "machines become ready nodes"}

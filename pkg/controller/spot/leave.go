@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// ending is how long before its end the pods of a machine that is taken back are evicted at the latest: the time in which they
-	// may end, and a little.
+	// ending is how long before a machine's end its pods are evicted at the latest: their termination time plus a margin.
 	ending = 40 * time.Second
-	// closed is how long the node of an idle machine gets no new pods until it is ended: one that was being bound is seen by then.
+	// closed is how long the node of an idle machine gets no new pods before the machine is terminated. A pod that was being bound is visible by
+	// then.
 	closed = 5 * time.Second
-	// overdue is how long after its end a machine that still runs, empty, is ended by us.
+	// overdue is how long after its announced end an empty machine that still runs is terminated by us.
 	overdue = 2 * time.Minute
-	// patience is how long after their time the jobs of a SpotPool that is deleted may keep a machine.
+	// patience is how long the jobs of a deleted SpotPool may keep a machine after their deadline.
 	patience = 5 * time.Minute
-	// deleteAfter is how long the node of a machine that has ended stays at most for its pods to be ended on it.
+	// deleteAfter is how long the node of an ended machine stays at most while its pods are ended.
 	deleteAfter = 60 * time.Second
 )
 
-// step says what to do about a machine and its node.
+// step plans the actions for a machine and its node.
 func (p *planner) step(m *g8s.SpotMachine) {
 	node := p.nodes[m.Name]
 	m.State = stateOf(m, node)
@@ -43,7 +43,7 @@ func (p *planner) step(m *g8s.SpotMachine) {
 	p.plan.Nodes = append(p.plan.Nodes, out)
 }
 
-// empty has the node of a machine that is to go emptied, and the machine ended when it is.
+// empty plans the emptying of a leaving machine's node, and then the machine's termination.
 func (p *planner) empty(m *g8s.SpotMachine, node *Node, out *NodeStep) {
 	since := p.since(m.Leaving.Since)
 	if m.Leaving.Reason == g8s.LeavingGone {
@@ -68,7 +68,7 @@ func (p *planner) empty(m *g8s.SpotMachine, node *Node, out *NodeStep) {
 	p.end(m, p.mayEnd(m, node.Pods == 0, until))
 }
 
-// mayEnd reports whether a machine may be ended that is to go for a reason that leaves its pods time.
+// mayEnd reports whether a machine may be terminated that leaves for a reason that gives its pods time.
 func (p *planner) mayEnd(m *g8s.SpotMachine, isEmpty bool, until time.Time) bool {
 	isClosed := isEmpty && p.since(m.Leaving.Since) >= closed
 	switch m.Leaving.Reason {
@@ -82,7 +82,7 @@ func (p *planner) mayEnd(m *g8s.SpotMachine, isEmpty bool, until time.Time) bool
 	return false
 }
 
-// evictAt is when the pods of a machine are moved: at once, but where one asks for time to save its state.
+// evictAt returns when the pods of a machine are evicted: at once, unless one asks for time to save its state.
 func (p *planner) evictAt(m *g8s.SpotMachine, node *Node) time.Time {
 	since := m.Leaving.Since.Time
 	if !node.Asks {
@@ -98,7 +98,7 @@ func (p *planner) evictAt(m *g8s.SpotMachine, node *Node) time.Time {
 	return until
 }
 
-// mayEndWithoutNode reports whether a machine that is to go and has no node may be ended. One that its cloud takes is left to it.
+// mayEndWithoutNode reports whether a leaving machine without a node may be terminated. One that its cloud reclaims is left to the cloud.
 func (p *planner) mayEndWithoutNode(m *g8s.SpotMachine) bool {
 	switch m.Leaving.Reason {
 	case g8s.LeavingGone:
@@ -113,7 +113,7 @@ func (p *planner) isOverdue(m *g8s.SpotMachine) bool {
 	return m.Leaving.End == nil || p.since(*m.Leaving.End) >= overdue
 }
 
-// end has a machine ended, which is remembered first. It is asked for again until the cloud calls it ended.
+// end plans the termination of a machine, after the status records it. It is requested until the cloud reports the end.
 func (p *planner) end(m *g8s.SpotMachine, may bool) {
 	m.Leaving.Ending = m.Leaving.Ending || may
 	if !m.Leaving.Ending || m.Instance == "" || !p.facts.Answered {
@@ -139,16 +139,16 @@ func stateOf(m *g8s.SpotMachine, node *Node) string {
 	return g8s.MachineJoined
 }
 
-// Result is what came of an order.
+// Result is the result of an order.
 type Result struct {
 	Order
 	Instance string
 	Err      error
-	// Replayed says that it was asked for before, and may have been carried out.
+	// Replayed says that the order was repeated and may have been fulfilled before.
 	Replayed bool
 }
 
-// Record is the status after orders were answered.
+// Record updates the status with the results of orders.
 func Record(status *g8s.SpotPoolStatus, results []Result, now time.Time) {
 	refused := map[g8s.SpotOffer]bool{}
 	for _, result := range results {
@@ -167,7 +167,7 @@ func Record(status *g8s.SpotPoolStatus, results []Result, now time.Time) {
 		case kind == SoldOut || kind == Refused:
 			refused[g8s.SpotOffer{InstanceType: result.InstanceType, Zone: result.Zone, Reason: words(result.Err)}] = true
 		}
-		// Who asks again under a token is told what came of it the first time; but who asks too often is not heard at all.
+		// A repeated token returns the result of the first request, but a throttled request is not processed at all.
 		if kind == SoldOut || kind == Refused || kind != Lost && !result.Replayed {
 			status.Machines = append(status.Machines[:i], status.Machines[i+1:]...)
 		}
@@ -180,7 +180,7 @@ func Record(status *g8s.SpotPoolStatus, results []Result, now time.Time) {
 	}
 }
 
-// callFailure is the worst of what went wrong with calls, and not with what was ordered.
+// callFailure returns the worst error of the calls themselves, ignoring errors of what was ordered.
 func callFailure(results []Result) (worst error) {
 	for _, result := range results {
 		if result.Err == nil {
@@ -195,8 +195,8 @@ func callFailure(results []Result) (worst error) {
 	return worst
 }
 
-// Failed is the status after a call of the cloud has failed. What goes wrong now and then is tried again soon, as machines may be
-// missing meanwhile; what goes wrong all the time is not.
+// Failed updates the status after a failed call. Occasional failures are retried soon, because machines may be missing meanwhile; persistent ones are
+// retried less often.
 func Failed(status *g8s.SpotPoolStatus, err error, now time.Time) {
 	status.Failures = min(status.Failures+1, maxFailures)
 	first, most := 2*time.Second, 5*time.Second
@@ -209,10 +209,10 @@ func Failed(status *g8s.SpotPoolStatus, err error, now time.Time) {
 	status.RetryAfter = ptr.To(metav1.NewTime(now.Add(backOff(status.Failures, first, most))))
 }
 
-// manyFailures are more than chance.
+// manyFailures indicate a persistent failure.
 const manyFailures = 10
 
-// maxFailures is beyond what any back-off tells apart.
+// maxFailures exceeds what any backoff distinguishes.
 const maxFailures = 100
 
 // backOff doubles with each failure, within bounds.

@@ -11,20 +11,20 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// clockSkew is how far the clocks of a cloud, of the API server and of gpu-controller may differ.
+// clockSkew is the tolerated difference between the clocks of a cloud, the API server and gpu-controller.
 const clockSkew = 5 * time.Minute
 
-// RefusedNode is a node that claims to run on a machine of the SpotPool, or that the cloud's tags claim for it, and is not taken.
+// RefusedNode is a node that claims to run on a machine of the SpotPool, or that the cloud's tags claim for it, and is rejected.
 type RefusedNode struct{ Name, Instance, Why string }
 
-// Origin is what tells a node of a machine that was bought from any other node. Its provider ID and its addresses are written by its own
-// kubelet, so neither proves anything alone. Its name, its labels g8s.host/ and the time of its creation are not.
+// Origin distinguishes the node of a bought machine from other nodes. Its own kubelet writes the provider ID and addresses, so neither proves
+// anything alone. The name, the g8s.host/ labels and the creation time are not written by the kubelet.
 type Origin struct {
-	// Created is when the Node object was made.
+	// Created is when the Node object was created.
 	Created time.Time
-	// Pool and SpotPool are its labels of these names.
+	// Pool and SpotPool are the values of these labels.
 	Pool, SpotPool string
-	// ControlPlane says that it has a role or a taint of the control plane.
+	// ControlPlane says that it has a control plane role or taint.
 	ControlPlane bool
 	// Addresses are its internal ones.
 	Addresses []string
@@ -49,7 +49,7 @@ func originOf(node *corev1.Node) Origin {
 // controlPlaneRoles are the labels and taints of the control plane, as kubeadm and its forerunners write them.
 var controlPlaneRoles = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
-// matchNodes finds the node of each machine, one at the most: that of its name, or else the one whose provider ID is its instance.
+// matchNodes finds the node of each machine, at most one: the node with its name, or the one whose provider ID is its instance.
 func (p *planner) matchNodes() {
 	byName, byInstance := map[string]*Node{}, map[string][]*Node{}
 	for i := range p.facts.Nodes {
@@ -74,8 +74,8 @@ func (p *planner) matchNodes() {
 	}
 }
 
-// choose is the node of a machine among those that may be: the one of its name, or else the one that has been taken already, or else the
-// only other one. Of two that only claim to be it, none is.
+// choose returns the node of a machine among the candidates: the one with its name, or the one adopted before, or the only other one. If two only
+// claim to be it, neither is chosen.
 func (p *planner) choose(m *g8s.SpotMachine, candidates []*Node) *Node {
 	var fitting []*Node
 	for _, node := range candidates {
@@ -109,15 +109,15 @@ func (p *planner) choose(m *g8s.SpotMachine, candidates []*Node) *Node {
 	return fitting[best]
 }
 
-// refuses says why a node is not that of a machine though its name or its provider ID says so, "" if it is. What was bought is new, is in
-// no pool yet, and has the address that its cloud gave it.
+// refuses returns why a node does not belong to a machine although its name or provider ID says so, "" if it does. The node of a bought machine is
+// new, is in no pool yet, and has the address that its cloud assigned.
 func (p *planner) refuses(m *g8s.SpotMachine, node *Node) string {
 	instance := p.byID[m.Instance]
 	if why := p.belongsElsewhere(node); why != "" {
 		return why
 	}
 	if node.SpotPool == p.facts.Pool.Name {
-		return "" // it was taken before, when the machine was known
+		return "" // it was adopted before, while the machine was known
 	}
 	bought := p.boughtAt(m, instance)
 	if why := olderThan(node, bought); why != "" {
@@ -139,7 +139,7 @@ func (p *planner) refuses(m *g8s.SpotMachine, node *Node) string {
 	return ""
 }
 
-// belongsElsewhere says why a node is of somebody else by what no kubelet writes, "" if it may be ours.
+// belongsElsewhere returns why a node has another owner, by facts that no kubelet writes, "" if it may be ours.
 func (p *planner) belongsElsewhere(node *Node) string {
 	switch pool := p.facts.Pool; {
 	case node.ControlPlane:
@@ -152,7 +152,7 @@ func (p *planner) belongsElsewhere(node *Node) string {
 	return ""
 }
 
-// boughtAt is when a machine was made, by its cloud, or else when it was asked for; zero where it was found by its tags alone.
+// boughtAt returns when the cloud created a machine, or else when it was requested; zero if it was found only by its tags.
 func (p *planner) boughtAt(m *g8s.SpotMachine, instance *Instance) time.Time {
 	switch {
 	case instance != nil && !instance.Created.IsZero():
@@ -163,7 +163,7 @@ func (p *planner) boughtAt(m *g8s.SpotMachine, instance *Instance) time.Time {
 	return time.Time{}
 }
 
-// olderThan says that a node was there before its machine, "" if it may be that of it.
+// olderThan returns a reason if the node is older than its machine, "" if not.
 func olderThan(node *Node, bought time.Time) string {
 	if bought.IsZero() || node.Created.IsZero() || !node.Created.Before(bought.Add(-clockSkew)) {
 		return ""
@@ -171,7 +171,7 @@ func olderThan(node *Node, bought time.Time) string {
 	return fmt.Sprintf("it was made at %s, before the machine was bought", node.Created.UTC().Format(time.RFC3339))
 }
 
-// isForeign reports whether a machine that was found by its tags alone runs a node of somebody else.
+// isForeign reports whether a machine found only by its tags runs another owner's node.
 func (p *planner) isForeign(instance *Instance) bool {
 	foreign := false
 	for i := range p.facts.Nodes {
@@ -197,13 +197,13 @@ func (n *Node) claims(instance *Instance) bool {
 	return named || n.Instance == instance.ID || n.Instance == "" && instance.PrivateIP != "" && slices.Contains(n.Addresses, instance.PrivateIP)
 }
 
-// isOther reports whether a node says that it is another instance than this. Some kubelets give their own name for it, and of a
-// machine that is being bought the instance is not known.
+// isOther reports whether a node claims another instance. Some kubelets report their own name instead, and the instance of a machine being bought is
+// unknown.
 func (n *Node) isOther(instance string) bool {
 	return instance != "" && n.Instance != "" && n.Instance != n.Name && n.Instance != instance
 }
 
-// refuse notes a node that is not taken, once.
+// refuse records a rejected node, once.
 func (p *planner) refuse(node *Node, instance, why string) {
 	refused := RefusedNode{Name: node.Name, Instance: instance, Why: why}
 	if !slices.Contains(p.plan.Refused, refused) {

@@ -30,7 +30,7 @@ const (
 	eventNotMoved   = "NotMovedFromSpotMachine"
 )
 
-// carryOut does what a plan says of nodes. A step that fails holds up no other.
+// carryOut performs the node steps of a plan. A failed step does not block the others.
 func (r *Reconciler) carryOut(ctx context.Context, v *view, steps []NodeStep) error {
 	var failed []error
 	var emptied []string
@@ -60,7 +60,7 @@ func (r *Reconciler) carryOut(ctx context.Context, v *view, steps []NodeStep) er
 	return errors.Join(failed...)
 }
 
-// mark gives a node the labels and taints that it must have.
+// mark sets the required labels and taints of a node.
 func (r *Reconciler) mark(ctx context.Context, v *view, step NodeStep) error {
 	node := v.nodes[step.Name]
 	changed := node.DeepCopy()
@@ -93,7 +93,7 @@ func (r *Reconciler) mark(ctx context.Context, v *view, step NodeStep) error {
 
 func isLeaving(t corev1.Taint) bool { return t.Key == g8s.TaintLeaving }
 
-// taintsOf are the taints of a node with ours as a step wants them.
+// taintsOf returns the taints of a node with ours as a step requires.
 func taintsOf(taints []corev1.Taint, step NodeStep) []corev1.Taint {
 	out := slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
 		return t.Key == g8s.TaintJoining || isLeaving(t) || isGone(t)
@@ -108,7 +108,7 @@ func taintsOf(taints []corev1.Taint, step NodeStep) []corev1.Taint {
 		i := slices.IndexFunc(taints, isGone)
 		taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: g8s.OutOfServiceGone, Effect: corev1.TaintEffectNoExecute}
 		if i >= 0 {
-			taint = taints[i] // with its time
+			taint = taints[i] // keep its time
 		}
 		out = append(out, taint)
 	}
@@ -122,7 +122,7 @@ func isGone(t corev1.Taint) bool {
 	return t.Key == corev1.TaintNodeOutOfService && t.Value == g8s.OutOfServiceGone
 }
 
-// askCheckpoints tells the pods of a node that ask for it, and the others of their gangs, to save their state.
+// askCheckpoints asks the pods of a node that want it, and the rest of their gangs, to save their state.
 func (r *Reconciler) askCheckpoints(ctx context.Context, v *view, pods []*corev1.Pod, step NodeStep) error {
 	var failed []error
 	for _, pod := range pods {
@@ -132,7 +132,7 @@ func (r *Reconciler) askCheckpoints(ctx context.Context, v *view, pods []*corev1
 		}
 		for _, member := range asked {
 			if before, err := time.Parse(time.RFC3339, member.Annotations[g8s.AnnotationCheckpointNow]); err == nil && before.After(v.facts.Now) {
-				continue // it was told
+				continue // already asked
 			}
 			until := step.Checkpoint.UTC().Format(time.RFC3339)
 			patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, member.UID, g8s.AnnotationCheckpointNow, until)
@@ -152,12 +152,11 @@ func (r *Reconciler) askCheckpoints(ctx context.Context, v *view, pods []*corev1
 	return errors.Join(failed...)
 }
 
-// empty moves the pods of a node, and those of their gangs that cannot go on without them: first those of the node, then, if
-// these could be moved, the others. emptied are all nodes that are being emptied.
+// empty evicts the pods of a node, and then the members of their gangs that cannot continue without them. emptied are all nodes being emptied.
 func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, step NodeStep, emptied []string) error {
 	var failed []error
 	for _, pod := range pods {
-		leaves := pod.DeletionTimestamp != nil // perhaps since a controller that was killed before it came to the others
+		leaves := pod.DeletionTimestamp != nil // a killed controller may not have evicted the rest of the gang
 		if !leaves && !r.evict(ctx, pod, step.Name) && !step.Gone {
 			continue
 		}
@@ -171,14 +170,14 @@ func (r *Reconciler) empty(ctx context.Context, v *view, pods []*corev1.Pod, ste
 				continue
 			}
 			if r.evict(ctx, member, step.Name) {
-				member.DeletionTimestamp = ptr.To(metav1.NewTime(v.facts.Now)) // not again for the next of its gang
+				member.DeletionTimestamp = ptr.To(metav1.NewTime(v.facts.Now)) // do not evict it again for the next member
 			}
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// evict asks for a pod to be evicted, which keeps to disruption budgets and costs no retry, and reports whether it is.
+// evict requests the eviction of a pod within disruption budgets, which costs no retry, and reports whether it leaves.
 func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, node string) bool {
 	if eviction.HoldOf(pod, eviction.SpotMachine) != "" {
 		r.tell(pod, "it is not to be moved without a person, though the machine of node "+node+" is to go")
@@ -196,14 +195,14 @@ func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, node string) bo
 	return true
 }
 
-// tell says something of a pod that stays, once until that changes.
+// tell records an event about a pod that stays, once per message.
 func (r *Reconciler) tell(pod *corev1.Pod, text string) {
 	if before, _ := r.told.Swap(pod.UID, text); before != text {
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, eventNotMoved, "Move", "%s", text)
 	}
 }
 
-// endPods sets the pods to Failed that were told to go on a machine that has ended: nobody else could say so.
+// endPods sets the terminating pods of an ended machine to Failed, because no kubelet can.
 func (r *Reconciler) endPods(ctx context.Context, pods []*corev1.Pod) error {
 	var failed []error
 	for _, pod := range pods {

@@ -13,16 +13,16 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// maxUserData is the most that clouds take, in bytes.
+// maxUserData is the limit of clouds in bytes.
 const maxUserData = 16 << 10
 
-// secrets are the Secrets that a SpotPool names, as they were read.
+// secrets are the Secrets that a SpotPool names, as read.
 type secrets struct {
 	credentials, userData readSecret
 	versions              []g8s.ObservedSecret
 }
 
-// readSecret is one of them, or why it cannot be used. It is empty where none is named.
+// readSecret is one Secret, or why it cannot be used. It is empty if none is named.
 type readSecret struct {
 	data map[string][]byte
 	err  error
@@ -39,7 +39,7 @@ func secretNames(pool *g8s.SpotPool) (credentials, userData string) {
 	return credentials, userData
 }
 
-// readSecrets reads the Secrets of a SpotPool. An error says what is wrong with them, and never what is in them.
+// readSecrets reads the Secrets of a SpotPool. An error describes what is wrong with them, never their content.
 func (r *Reconciler) readSecrets(ctx context.Context, pool *g8s.SpotPool) *secrets {
 	out := &secrets{}
 	credentials, userData := secretNames(pool)
@@ -59,7 +59,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, pool *g8s.SpotPool) *secre
 	return out
 }
 
-// readSecret reads one Secret, and notes its version. The version of one that cannot be read now is the one that was read last.
+// readSecret reads one Secret and records its version. For an unreadable one it keeps the version that was read last.
 func (r *Reconciler) readSecret(ctx context.Context, pool *g8s.SpotPool, name string, out *secrets) readSecret {
 	if name == "" {
 		return readSecret{}
@@ -84,7 +84,7 @@ func (r *Reconciler) readSecret(ctx context.Context, pool *g8s.SpotPool, name st
 	return readSecret{err: &Error{Kind: Lost, Text: fmt.Sprintf("Secret %s/%s cannot be read now", r.SecretsNamespace, name)}}
 }
 
-// isChanged reports whether a SpotPool has another spec than its status follows from, or other Secrets.
+// isChanged reports whether the spec or the Secrets of a SpotPool changed since its status was computed.
 func isChanged(pool *g8s.SpotPool, versions []g8s.ObservedSecret) bool {
 	return pool.Status.ObservedGeneration != pool.Generation || !slices.Equal(pool.Status.ObservedSecrets, versions)
 }

@@ -15,8 +15,8 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// shrink marks machines that are too many: all of a SpotPool that is deleted, those beyond the maximum, and those beyond the
-// minimum that have run nothing for a while. What was marked and is not too many any more stays.
+// shrink marks excess machines as leaving: all of a deleted SpotPool, those beyond the maximum, and those beyond the minimum that have been idle for
+// a while. Marked machines that are no longer in excess stay.
 func (p *planner) shrink() {
 	if p.deleted() {
 		for _, m := range p.live() {
@@ -37,7 +37,7 @@ func (p *planner) shrink() {
 	}
 	idle := time.Duration(seconds(p.spec.IdleSeconds, 600)) * time.Second
 	spare := len(live) - p.starting() - int(p.spec.Minimum)
-	if demand := p.facts.Demand; demand.Advice == nil { // what waits may want as many of them as it would fill
+	if demand := p.facts.Demand; demand.Advice == nil { // the waiting pods may need as many of them as they would fill
 		spare = min(spare, p.idle()-demand.Machines)
 	}
 	for _, m := range p.leastLoaded(live) {
@@ -56,7 +56,7 @@ func (p *planner) shrink() {
 	}
 }
 
-// keep has machines stay that were marked as too many: a job came to them before they were closed, or they are wanted again.
+// keep unmarks excess machines: a job arrived before the node was closed, or they are needed again.
 func (p *planner) keep() {
 	room := int(p.spec.Maximum) - len(p.live())
 	short := max(int(p.spec.Minimum)-len(p.live()), p.more()-p.starting())
@@ -68,7 +68,7 @@ func (p *planner) keep() {
 		node := p.nodes[m.Name]
 		switch {
 		case m.Leaving.Reason == g8s.LeavingIdle && (short > 0 || node != nil && node.Jobs > 0):
-		case m.Leaving.Reason == g8s.LeavingExcess: // there is room for it
+		case m.Leaving.Reason == g8s.LeavingExcess: // there is capacity for it
 		default:
 			continue
 		}
@@ -78,8 +78,8 @@ func (p *planner) keep() {
 	}
 }
 
-// leastLoaded are machines in the order in which they are given up: those of which nobody knows whether they exist, those that
-// do not run, those with the fewest GPUs in use, and the youngest. Machines with a pod that a person must decide about come last.
+// leastLoaded sorts machines in the order in which they are given up: unconfirmed ones, those that do not run, those with the fewest GPUs in use, and
+// the youngest. Machines with a pod that requires an administrator's decision come last.
 func (p *planner) leastLoaded(machines []*g8s.SpotMachine) []*g8s.SpotMachine {
 	weight := func(m *g8s.SpotMachine) (kept, joined int, gpus int64, jobs int) {
 		if m.Instance != "" {
@@ -108,21 +108,21 @@ func (p *planner) leastLoaded(machines []*g8s.SpotMachine) []*g8s.SpotMachine {
 	return out
 }
 
-// more is how many machines beside those that have joined would start what waits.
+// more returns how many machines beside the joined ones would start the waiting pods.
 func (p *planner) more() int {
 	demand := p.facts.Demand
 	for _, m := range p.live() {
 		if m.JoinedAt != nil && demand.Advice != nil && m.JoinedAt.After(demand.AsOf) {
-			return 0 // the advice did not know it
+			return 0 // the advice did not include it
 		}
 	}
 	if demand.Advice != nil {
 		return *demand.Advice
 	}
-	return max(0, demand.Machines-p.idle()) // what waits beside an idle machine is not helped by another
+	return max(0, demand.Machines-p.idle()) // another machine does not help what waits beside an idle one
 }
 
-// idle is how many machines run nothing.
+// idle returns how many machines run nothing.
 func (p *planner) idle() int {
 	count := 0
 	for _, m := range p.live() {
@@ -133,7 +133,7 @@ func (p *planner) idle() int {
 	return count
 }
 
-// starting is how many machines are on their way.
+// starting returns how many machines have not joined yet.
 func (p *planner) starting() int {
 	count := 0
 	for _, m := range p.live() {
@@ -144,7 +144,7 @@ func (p *planner) starting() int {
 	return count
 }
 
-// grow buys machines up to the minimum, and up to the maximum for what waits.
+// grow buys machines up to the minimum, and up to the maximum for waiting pods.
 func (p *planner) grow() {
 	if p.deleted() || !p.sees() || p.facts.Unbuyable != nil {
 		return
@@ -171,25 +171,25 @@ func (p *planner) grow() {
 	}
 }
 
-// atOnce is how many machines are asked for at a time: all of them at once, so that each is asked for when its status says so.
-// What a queue would hold back might be forgotten as never bought while it waits, and be bought then.
+// atOnce bounds the machines ordered at a time. All orders of a plan are placed at once, so that each is placed when its status says so: a queued
+// order might be forgotten as never bought, and be bought later.
 const atOnce = buyers
 
-// doubtful are the machines of which it is not known whether they were bought, who was asked for longest ago the first: their
-// answers were lost, or heard by a controller that is no more.
+// doubtful returns the machines whose purchase is unconfirmed, the longest waiting first: their answers were lost, or received by a former
+// controller.
 func (p *planner) doubtful() []*g8s.SpotMachine {
 	out := slices.DeleteFunc(p.live(), func(m *g8s.SpotMachine) bool { return m.Instance != "" || !p.claimed[m.Name] })
 	slices.SortStableFunc(out, func(a, b *g8s.SpotMachine) int { return askedAt(a).Compare(askedAt(b).Time) })
 	return out
 }
 
-// replay asks again for machines that are in doubt, for as long as they are: the cloud tells under the same token what came of
-// the first time, and buying another instead would be buying twice.
+// replay repeats unconfirmed orders until they are confirmed: with the same token the cloud returns the first result, and ordering another machine
+// instead could buy two.
 func (p *planner) replay() {
 	p.plan.Replay = map[string]bool{}
 	doubtful := p.doubtful()
 	if !p.facts.Answered || p.facts.Unbuyable != nil || len(doubtful) == 0 {
-		return // there may be no account to ask with
+		return // there may be no account
 	}
 	p.again(lookSoon)
 	if left := p.retryIn(); left > 0 {
@@ -204,7 +204,7 @@ func (p *planner) replay() {
 	}
 }
 
-// order has the cloud asked for a machine, which the status remembers first.
+// order plans the purchase of a machine, which the status records first.
 func (p *planner) order(m *g8s.SpotMachine) {
 	m.Asked = ptr.To(p.now())
 	p.plan.Launch = append(p.plan.Launch, Order{
@@ -212,7 +212,7 @@ func (p *planner) order(m *g8s.SpotMachine) {
 	})
 }
 
-// retryIn is how long the cloud is not asked to buy anything.
+// retryIn returns how long purchases pause.
 func (p *planner) retryIn() time.Duration {
 	if after := p.plan.Status.RetryAfter; after != nil {
 		return after.Sub(p.facts.Now)
@@ -220,7 +220,7 @@ func (p *planner) retryIn() time.Duration {
 	return 0
 }
 
-// offered are the types and zones that the cloud may have, the preferred first, and if there is none how long until one may be tried.
+// offered returns the types and zones that may be available, the preferred first, and if there is none how long until one may be tried.
 func (p *planner) offered() (out []offer, left time.Duration) {
 	left = look
 	for _, instanceType := range p.spec.Template.InstanceTypes {
@@ -241,13 +241,13 @@ func (p *planner) offered() (out []offer, left time.Duration) {
 // offer is a type in a zone.
 type offer struct{ instanceType, zone string }
 
-// Token is what a machine is bought under: it follows from its name, and from what no other SpotPool shares.
+// Token returns the order token of a machine: it follows from its name and is unique to the SpotPool.
 func Token(pool *g8s.SpotPool, machine string) string {
 	sum := sha256.Sum256([]byte(string(pool.UID) + "/" + machine))
 	return hex.EncodeToString(sum[:20])
 }
 
-// machineName is a name that is a label of DNS, and another for each seed.
+// machineName returns a DNS label that is unique per seed.
 func machineName(pool, seed string) string {
 	sum := sha256.Sum256([]byte(seed))
 	return pool + "-" + hex.EncodeToString(sum[:4])
@@ -255,14 +255,13 @@ func machineName(pool, seed string) string {
 
 var seedPattern = regexp.MustCompile(`^[0-9a-f]{8}$`)
 
-// isMachineName reports whether a name is one that machines of a SpotPool get. A tag may have any other, such as that of a node of
-// somebody else.
+// isMachineName reports whether a name is one that machines of a SpotPool get. A tag may contain any other name, such as that of a foreign node.
 func isMachineName(pool, name string) bool {
 	seed, ok := strings.CutPrefix(name, pool+"-")
 	return ok && seedPattern.MatchString(seed)
 }
 
-// seconds is a number of seconds of a spec, or what it defaults to.
+// seconds returns a number of seconds of a spec, or its default.
 func seconds(value *int32, otherwise int32) int32 {
 	if value == nil {
 		return otherwise

@@ -10,7 +10,7 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// conclude completes the status, and says whether anything is left.
+// conclude completes the status and determines whether anything is left.
 func (p *planner) conclude() {
 	status := &p.plan.Status
 	status.Machines = p.machines

@@ -19,8 +19,8 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// secretWatch tells which Secrets change in the namespace of those that SpotPools name. It is no watch of the manager's cache: it begins
-// with the first SpotPool that names a Secret, and a cluster that lets nobody watch them has the controller run all the same.
+// secretWatch watches the namespace of the Secrets that SpotPools name. It does not use the manager's cache: it starts with the first SpotPool that
+// names a Secret, and the controller also works in a cluster that forbids watching Secrets.
 type secretWatch struct {
 	secrets cache.SharedIndexInformer
 	changes chan event.GenericEvent
@@ -41,7 +41,7 @@ func newSecretWatch(manager ctrl.Manager, namespace string) (*secretWatch, error
 	return out, nil
 }
 
-// start has the watch begin.
+// start begins the watch.
 func (w *secretWatch) start() {
 	if w != nil {
 		w.once.Do(func() { close(w.wanted) })
@@ -89,11 +89,11 @@ func (w *secretWatch) Start(ctx context.Context) error {
 	return nil
 }
 
-// poolsNaming are the SpotPools that name a Secret.
+// poolsNaming returns the SpotPools that name a Secret.
 func (r *Reconciler) poolsNaming(ctx context.Context, secret client.Object) []reconcile.Request {
 	var list g8s.SpotPoolList
 	if err := r.Client.List(ctx, &list); err != nil {
-		return nil // they are looked at again by themselves
+		return nil // they are reconciled again anyway
 	}
 	var out []reconcile.Request
 	for i := range list.Items {

@@ -1,5 +1,5 @@
-// Package statuses writes the statuses of our own kinds, as the controllers that keep them do. It is server-side apply: each owns the
-// fields that it writes, so that two can keep parts of one status.
+// Package statuses writes the statuses of our kinds. It uses server-side apply: each controller owns the fields that it writes, so that two
+// controllers can share one status.
 package statuses
 
 import (
@@ -14,11 +14,11 @@ import (
 	g8s "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Object is whose status is written, an object of a kind of ours that is in no namespace, and who owns what is written.
+// Object identifies the cluster-scoped object whose status is written, and the owner of the written fields.
 type Object struct{ Kind, Name, Owner string }
 
-// Apply writes fields of a status, which is a pointer to a struct. What the owner wrote before and leaves out now is taken back. That
-// the object is gone is no error.
+// Apply writes fields of a status from a pointer to a struct. Fields that the owner wrote before and omits now are removed. A missing object is no
+// error.
 func Apply(ctx context.Context, c client.StatusClient, to Object, fields any) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(fields)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package traced has each look of a controller at an object leave a span, where tracing is on.
+// Package traced records a span for each reconciliation if tracing is on.
 package traced
 
 import (
@@ -11,18 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// scope is what spans are told to come from.
+// scope is the instrumentation scope of spans.
 const scope = "g8s.host/gpu-scheduler/pkg/controller"
 
-// reconciler is one whose calls leave spans.
+// reconciler records a span for each call.
 type reconciler struct {
 	name   string
 	inner  reconcile.Reconciler
 	tracer trace.Tracer
 }
 
-// Reconciler is inner, with a span of each call under the name of its controller. What an error says is in the log alone: it may
-// hold words of a cloud or of a user.
+// Reconciler wraps inner with a span per call, named by the controller. Errors appear only in the log: they may contain text of a cloud or a user.
 func Reconciler(name string, inner reconcile.Reconciler) reconcile.Reconciler {
 	return &reconciler{name: name, inner: inner, tracer: otel.Tracer(scope)}
 }

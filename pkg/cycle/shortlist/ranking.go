@@ -15,7 +15,7 @@ import (
 // Unfit is the value of a node that cannot take the pod. All other values are 0 or more.
 const Unfit int64 = -1
 
-// unjudged is the value of a state that nobody has asked for yet.
+// unjudged is the value of a state that has not been evaluated yet.
 const unjudged int64 = -2
 
 // Bounds of what is remembered.
@@ -24,27 +24,26 @@ const (
 	maxKinds = 512
 	// maxValues bounds the values of all kinds together, at 8 bytes each: 16 MiB.
 	maxValues = 1 << 21
-	// maxFollowed bounds the nodes that are followed of all candidates together, at some 30 bytes each: 16 MiB.
+	// maxFollowed bounds the tracked nodes of all candidates together, at some 30 bytes each: 16 MiB.
 	maxFollowed = 1 << 19
 )
 
-// Kind tells apart pods that a candidate is not worth the same to, and knows which kinds come no more.
+// Kind identifies pods for which a candidate has the same value, and determines which kinds are outdated.
 type Kind[K any] interface {
 	comparable
-	// Ends reports whether no more pods of another kind will come, now that there is one of this.
+	// Ends reports whether no more pods of another kind will come, now that there is one of this kind.
 	Ends(other K) bool
 }
 
-// Rankings remembers a [Ranking] for each kind of pod, those asked for last. It holds on to nothing that is out of date:
-// neither nodes of an earlier snapshot nor kinds that have ended. The zero value is empty. It is used by one goroutine.
+// Rankings caches a [Ranking] for each kind of pod, the most recently used ones. It keeps nothing outdated: neither nodes of an earlier snapshot
+// nor superseded kinds. The zero value is empty. Only one goroutine uses it.
 //
-// S is the state of a node: all that a value depends on. What a kind is worth is found out once for each state that there
-// is, since thousands of nodes are in a few dozen states, and a new kind of pod would otherwise cost a look at each node.
+// S is the state of a node: everything that a value depends on. The value for a kind is computed once for each state, since thousands of nodes
+// are in a few dozen states, and a new kind of pod would otherwise cost a look at each node.
 type Rankings[K Kind[K], S comparable] struct {
 	known  map[K]*Ranking[S]
 	tables map[*Candidates]*table[S]
-	// all are the nodes of the snapshot that the rankings are of. kube-scheduler makes another list whenever a node comes
-	// or goes.
+	// all are the nodes of the ranked snapshot. kube-scheduler creates another list whenever a node is added or removed.
 	all   []fwk.NodeInfo
 	asked int64
 }
@@ -54,8 +53,8 @@ type Lister interface {
 	Get(name string) (fwk.NodeInfo, error)
 }
 
-// Of returns what is remembered for pods of a kind, with the nodes in the state that they are in now. A kind should name
-// its candidates, and what else changes a value.
+// Of returns the ranking for pods of a kind, with the current states of the nodes. A kind should include its candidates, and everything else
+// that changes a value.
 func (k *Rankings[K, S]) Of(kind K, q Question, lister Lister, stateOf func(fwk.NodeInfo) S) *Ranking[S] {
 	k.asked++
 	if k.known == nil || !cycle.SameNodes(k.all, q.Nodes) {
@@ -72,7 +71,7 @@ func (k *Rankings[K, S]) Of(kind K, q Question, lister Lister, stateOf func(fwk.
 	return r
 }
 
-// makeRoom forgets the kinds that have ended, and those asked for least recently until there is room for a new one.
+// makeRoom drops superseded kinds, and then the least recently used ones until there is room for a new one.
 func (k *Rankings[K, S]) makeRoom(kind K) {
 	values := 0
 	for other, r := range k.known {
@@ -91,7 +90,7 @@ func (k *Rankings[K, S]) makeRoom(kind K) {
 	}
 }
 
-// tableOf returns the table of candidates. Those that no kind is of any more are forgotten, and all when they are too many.
+// tableOf returns the table of candidates. Unused tables are dropped, and all of them if they are too many.
 func (k *Rankings[K, S]) tableOf(q Question, lister Lister) *table[S] {
 	if t := k.tables[q.Candidates]; t != nil {
 		return t
@@ -116,17 +115,17 @@ func (k *Rankings[K, S]) tableOf(q Question, lister Lister) *table[S] {
 	return t
 }
 
-// Ranking is what the candidates are worth to pods of one kind. Looking again costs a comparison a node, and a
-// judgement for each state that no node was in before: a scheduling cycle changes one node.
+// Ranking is the value of the candidates for pods of one kind. An update costs a comparison a node, and an evaluation for each state without
+// nodes so far: a scheduling cycle changes one node.
 type Ranking[S comparable] struct {
 	table  *table[S]
 	values []int64 // by the number of a state
-	// renumbered is that of the table when the values were found.
+	// renumbered is that of the table when the values were computed.
 	renumbered int
 	asked      int64 // when, counted in questions
 }
 
-// Update judges the states that no node was in the last time. It asks about one node of each.
+// Update evaluates the states that had no nodes at the last update. It calls worth for one node of each.
 func (r *Ranking[S]) Update(worth func(S, fwk.NodeInfo) int64) {
 	t := r.table
 	if r.renumbered != t.renumbered {
@@ -146,7 +145,7 @@ func (r *Ranking[S]) Update(worth func(S, fwk.NodeInfo) int64) {
 	}
 }
 
-// lacks reports whether a node is in a state that has not been judged. A state may have been without nodes so far.
+// lacks reports whether a node is in a state without a value. A state may have had no nodes so far.
 func (r *Ranking[S]) lacks() bool {
 	for number, nodes := range r.table.count {
 		if nodes > 0 && r.values[number] == unjudged {
@@ -178,8 +177,8 @@ func (r *Ranking[S]) Highest() int64 {
 	return highest
 }
 
-// Fitting goes through the nodes that can take the pod, in order of name. Positions are those among all candidates, which
-// stay the same as long as the candidates do.
+// Fitting iterates over the nodes that can take the pod, in order of name. Positions are those among all candidates, which are stable as long as
+// the candidates are.
 func (r *Ranking[S]) Fitting() iter.Seq2[int, fwk.NodeInfo] {
 	return func(yield func(int, fwk.NodeInfo) bool) {
 		for i, state := range r.table.states {
@@ -190,8 +189,7 @@ func (r *Ranking[S]) Fitting() iter.Seq2[int, fwk.NodeInfo] {
 	}
 }
 
-// Best returns the nodes of the highest values that suit, at most count of them, the best first and equal ones by name.
-// nil suits all.
+// Best returns the suitable nodes of the highest values, at most count, the best first and equal ones by name. nil accepts all.
 func (r *Ranking[S]) Best(count int, suits func(fwk.NodeInfo) bool) []fwk.NodeInfo {
 	best := make([]fwk.NodeInfo, 0, count)
 	for nodes := range r.byValue(count) {
@@ -207,10 +205,10 @@ func (r *Ranking[S]) Best(count int, suits func(fwk.NodeInfo) bool) []fwk.NodeIn
 	return best
 }
 
-// InOrder goes through the nodes that can take the pod and suit, the best first and equal ones by name.
+// InOrder iterates over the suitable nodes that can take the pod, the best first and equal ones by name.
 func (r *Ranking[S]) InOrder(likely int, suits func(fwk.NodeInfo) bool) iter.Seq[fwk.NodeInfo] {
 	return func(yield func(fwk.NodeInfo) bool) {
-		// Of the highest value may be thousands, of which one of the first few will do: they are not gathered.
+		// Thousands of nodes may have the highest value, of which one of the first few is enough, so they are not collected.
 		highest := r.Highest()
 		for i, state := range r.table.states {
 			if r.values[state] == highest && highest != Unfit && suits(r.table.nodes[i]) && !yield(r.table.nodes[i]) {
@@ -230,7 +228,7 @@ func (r *Ranking[S]) InOrder(likely int, suits func(fwk.NodeInfo) bool) iter.Seq
 	}
 }
 
-// Sparing goes through the nodes as InOrder does, and of equal ones last through those to be spared.
+// Sparing iterates over the nodes as InOrder does, with spared nodes last among equals.
 func (r *Ranking[S]) Sparing(likely int, suits, spared func(fwk.NodeInfo) bool) iter.Seq[fwk.NodeInfo] {
 	return func(yield func(fwk.NodeInfo) bool) {
 		for equals := range r.byValue(likely) {
@@ -253,17 +251,17 @@ func (r *Ranking[S]) Sparing(likely int, suits, spared func(fwk.NodeInfo) bool) 
 	}
 }
 
-// Ties say what to try first where other plugins decide between equals.
+// Ties define what to try first if other plugins decide between equal nodes.
 type Ties struct {
-	// Size is how many nodes there is room for, also of lower values, and Most how many of the highest value at most.
+	// Size is the number of nodes, including those of lower values, and Most the maximum number of nodes of the highest value.
 	Size, Most int
-	// Turn decides which of more than so many equals.
+	// Turn selects among more equal nodes than that.
 	Turn uint64
 }
 
-// First returns the nodes to try first: of those that suit, all of the highest value, or as many as ties allow, spread
-// over their names and zones; and those of lower values as long as that makes no more nodes than there is room for. Equals stay
-// together otherwise, since other plugins decide among them. It also returns the highest value of any of them.
+// First returns the nodes to try first: the suitable nodes of the highest value, up to Most, spread over their names and zones; and those of
+// lower values as long as the total does not exceed Size. Otherwise equal nodes stay together, since other plugins decide among them. It also
+// returns the highest value of any of them.
 func (r *Ranking[S]) First(ties Ties, suits func(fwk.NodeInfo) bool) (first []fwk.NodeInfo, highest int64) {
 	highest = Unfit
 	for equals, value := range r.byValue(1) {
@@ -279,7 +277,7 @@ func (r *Ranking[S]) First(ties Ties, suits func(fwk.NodeInfo) bool) (first []fw
 	return first, highest
 }
 
-// some returns those of equals that suit, at most as many as ties allow: spread over the list.
+// some returns the suitable ones of equal nodes, up to Most: spread over the list.
 func (t *Ties) some(equals []fwk.NodeInfo, suits func(fwk.NodeInfo) bool) []fwk.NodeInfo {
 	var some []fwk.NodeInfo
 	at, step := 0, 1
@@ -298,8 +296,8 @@ func (t *Ties) some(equals []fwk.NodeInfo, suits func(fwk.NodeInfo) bool) []fwk.
 	return some
 }
 
-// strideOver is a step by which each of so many places is reached once, and any number of them lie evenly: by the golden section. No zone is
-// left out, whether nodes are named one zone after the other or in turn, as it would be by every tenth name where there are five zones in turn.
+// strideOver returns a step that reaches each of so many places once and spreads any number of steps evenly, by the golden section. So no zone
+// is left out, whether nodes are named zone by zone or in turn, as every tenth name would with five zones in turn.
 func strideOver(places int) int {
 	step := int(math.Round(float64(places) / math.Phi))
 	for !areCoprime(step, places) {

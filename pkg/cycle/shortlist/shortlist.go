@@ -1,19 +1,18 @@
-// Package shortlist lets the scheduler try the few nodes that suit a pod's GPUs best before it tries all the others.
+// Package shortlist lets the scheduler try the few nodes that suit a pod's GPUs best before all others.
 //
-// kube-scheduler runs every plugin on every candidate, which costs microseconds a node. Our plugins know at a small
-// part of that which candidates are worth most, and where our score outweighs all others together, the pod goes to one
-// of those if any of them can take it. So with a short list of them no pod goes to a node of lower score than without
-// (among equals, plugins that scale their scores by the nodes given may prefer another), and when none of them will do,
-// for want of CPU or for a taint, all nodes are tried as if there had been no list. Where our score leaves no equals, the
-// list is one node: the first, in the order of what they are worth, that passes all filters.
+// kube-scheduler runs every plugin on every candidate, which costs microseconds a node. Our plugins find the best candidates at a small part of
+// that, and if our score outweighs all others together, the pod goes to one of those if any of them can take it. So with a short list no pod
+// goes to a node of lower score than without (among equals, plugins that scale their scores by the given nodes may prefer another), and if none
+// of them can take the pod, for lack of CPU or because of a taint, all nodes are tried as if there had been no list. If our score leaves no
+// equal nodes, the list is one node: the first, by rank, that passes all filters.
 //
-// One scheduling attempt, and who does what, in this order:
+// One scheduling attempt, in this order:
 //
-//	list := shortlist.Offer(state)          who schedules: I shall try all nodes if need be
-//	shortlist.Open(state).Rank = …          GPUScore: this is what nodes are worth to the pod
-//	first := shortlist.Open(state).Take(…)  GPUFilter: of the nodes that have the cards, look at the best alone
-//	list.InOrder()                          who schedules: which of these passes the filters first?
-//	list.Withdraw()                         who schedules: none of them will do, so from the beginning
+//	list := shortlist.Offer(state)          scheduler: I shall try all nodes if necessary
+//	shortlist.Open(state).Rank = …          GPUScore: this is the ranking for the pod
+//	first := shortlist.Open(state).Take(…)  GPUFilter: of the nodes that have the GPUs, try only the best
+//	list.InOrder()                          scheduler: which of these passes the filters first?
+//	list.Withdraw()                         scheduler: none of them does, so start over
 package shortlist
 
 import (
@@ -27,15 +26,15 @@ import (
 
 const key fwk.StateKey = "Shortlist"
 
-// Candidates are the nodes of a pool and a type. They never change: when the nodes do, there are others.
+// Candidates are the nodes of a pool and a type. They never change: when the nodes do, new candidates are created.
 type Candidates struct {
-	// Key is the pool and the types: of those of one key, the last hold.
+	// Key is the pool and the types. The last candidates with a key are valid.
 	Key string
 	// Names are those of the nodes, nil for all nodes of the snapshot.
 	Names sets.Set[string]
 }
 
-// Replaces reports whether candidates hold in place of earlier ones.
+// Replaces reports whether candidates replace earlier ones.
 func (c *Candidates) Replaces(earlier *Candidates) bool { return c != earlier && c.Key == earlier.Key }
 
 // Question is which of the candidates to try first.
@@ -43,16 +42,15 @@ type Question struct {
 	Candidates *Candidates
 	// Nodes are all nodes of the snapshot.
 	Nodes []fwk.NodeInfo
-	// Changes tell which of them may have changed. nil do not.
+	// Changes record which of them may have changed. It may be nil.
 	Changes *cycle.Changes
-	// Fits reports whether a node has what the pod asks of its GPUs: by their state alone, so that one answer is for all nodes in it.
+	// Fits reports whether a node has the GPUs for the pod, based on its state alone, so that one answer holds for all nodes in that state.
 	Fits func(fwk.NodeInfo) bool
-	// IsOpen reports whether a node is not kept from the pod. nil keeps none.
+	// IsOpen reports whether a node is not reserved for others. nil accepts all.
 	IsOpen func(fwk.NodeInfo) bool
 }
 
-// List is what is known of the nodes worth trying first, in one scheduling attempt of one pod. It is used by one
-// goroutine, that of the scheduling cycle.
+// List is the ranking of the nodes to try first, in one scheduling attempt of one pod. Only the goroutine of the scheduling cycle uses it.
 type List struct {
 	// Rank answers a question.
 	Rank func(Question) (Answer, error)
@@ -61,18 +59,18 @@ type List struct {
 	used, withdrawn bool
 }
 
-// Answer is which nodes to look at first. The zero value has all nodes looked at.
+// Answer is which nodes to try first. The zero value stands for all nodes.
 type Answer struct {
-	// Names are those of nodes that fit and are worth most, where other plugins decide between them.
+	// Names are the best nodes that fit, if other plugins decide between them.
 	Names sets.Set[string]
-	// InOrder goes through the nodes that fit, the best first, where the pod goes to the first that passes all filters.
+	// InOrder iterates over the nodes that fit, the best first, if the pod goes to the first that passes all filters.
 	InOrder iter.Seq[fwk.NodeInfo]
 }
 
-// IsZero reports whether all nodes are looked at.
+// IsZero reports whether all nodes are to be tried.
 func (a *Answer) IsZero() bool { return len(a.Names) == 0 && a.InOrder == nil }
 
-// Take returns which nodes to look at first.
+// Take returns which nodes to try first.
 func (l *List) Take(q Question) (Answer, error) {
 	if l == nil || l.Rank == nil {
 		return Answer{}, nil
@@ -85,7 +83,7 @@ func (l *List) Take(q Question) (Answer, error) {
 	return answer, nil
 }
 
-// InOrder goes through the nodes to try in order, nil if there is no such order.
+// InOrder iterates over the nodes to try in order, nil if there is no such order.
 func (l *List) InOrder() iter.Seq[fwk.NodeInfo] {
 	if l == nil {
 		return nil
@@ -96,15 +94,14 @@ func (l *List) InOrder() iter.Seq[fwk.NodeInfo] {
 // Clone implements fwk.StateData. A list belongs to one attempt and is shared with its clones.
 func (l *List) Clone() fwk.StateData { return l }
 
-// Offer tells the plugins of an attempt that they may narrow the nodes down: whoever offers tries all nodes if none of
-// the narrow choice can take the pod.
+// Offer lets the plugins of an attempt narrow the nodes down: the caller tries all nodes if none of the narrow choice can take the pod.
 func Offer(cs fwk.CycleState) *List {
 	l := &List{}
 	cs.Write(key, l)
 	return l
 }
 
-// Open returns the list that is on offer, nil if there is none.
+// Open returns the offered list, nil if there is none.
 func Open(cs fwk.CycleState) *List {
 	l, err := cycle.Read[*List](cs, key)
 	if err != nil || l.withdrawn {
@@ -113,7 +110,7 @@ func Open(cs fwk.CycleState) *List {
 	return l
 }
 
-// Repeated reports whether the attempt is the second one of a pod, after a list that was no good.
+// Repeated reports whether this is the second attempt of a pod, after a list without success.
 func Repeated(cs fwk.CycleState) bool {
 	l, err := cycle.Read[*List](cs, key)
 	return err == nil && l.withdrawn

@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/cycle"
 )
 
-// table is which state each candidate is in. It is one for all kinds of pods.
+// table is the state of each candidate, shared by all kinds of pods.
 type table[S comparable] struct {
 	nodes       []fwk.NodeInfo // in order of name
 	generations []int64
@@ -20,10 +20,10 @@ type table[S comparable] struct {
 	numbers map[S]int32
 	named   []S   // the states, by number
 	count   []int // how many nodes are in each
-	// renumbered is how often the states have been numbered again.
+	// renumbered counts how often the states have been renumbered.
 	renumbered int
 
-	// seen is up to where the changes of nodes are known. positions are those of the nodes by name, once they are asked for.
+	// seen is the last known change of nodes. positions are the nodes' positions by name, built on first use.
 	seen      cycle.Mark
 	positions map[string]int32
 }
@@ -45,7 +45,7 @@ func newTable[S comparable](q Question, lister Lister) *table[S] {
 	return t
 }
 
-// forget has all nodes looked at again.
+// forget forces all nodes to be read again.
 func (t *table[S]) forget() {
 	t.generations, t.states = make([]int64, len(t.nodes)), make([]int32, len(t.nodes))
 	for i := range t.generations {
@@ -56,8 +56,8 @@ func (t *table[S]) forget() {
 	t.renumbered++
 }
 
-// fewChanged is how many changed nodes are looked up by name at most, for each sixteen of the table: the look at a node is
-// cheaper where it is one of all.
+// fewChanged is the maximum number of changed nodes that are looked up by name, for each sixteen of the table: visiting a node is cheaper as
+// part of a full scan.
 const fewChanged = 4
 
 // update finds the state of the nodes that changed since the last time.
@@ -108,9 +108,8 @@ func (t *table[S]) number(state S) int32 {
 	return number
 }
 
-// byValue goes through the nodes that can take the pod, the highest value first: all nodes of one value together, in order
-// of name. The nodes are gathered for several values at once, with as many nodes as are likely to be asked for, and twice
-// as many each time.
+// byValue iterates over the nodes that can take the pod, the highest value first: all nodes of one value together, in order of name. Nodes are
+// collected for several values at once, as many as are likely to be needed, and twice as many each time.
 func (r *Ranking[S]) byValue(likely int) iter.Seq2[[]fwk.NodeInfo, int64] {
 	return func(yield func([]fwk.NodeInfo, int64) bool) {
 		order := r.order()
@@ -127,8 +126,8 @@ func (r *Ranking[S]) byValue(likely int) iter.Seq2[[]fwk.NodeInfo, int64] {
 	}
 }
 
-// gather returns the nodes in some states, of descending value, and the values: a group of nodes for each. places is room
-// for a number for each state, all 0.
+// gather returns the nodes in some states, of descending value, and the values: one group of nodes for each. places is scratch space with an
+// entry for each state, all 0.
 func (r *Ranking[S]) gather(states, places []int32) (groups [][]fwk.NodeInfo, values []int64) {
 	for i, state := range states {
 		if i == 0 || r.values[state] != r.values[states[i-1]] {
@@ -148,7 +147,7 @@ func (r *Ranking[S]) gather(states, places []int32) (groups [][]fwk.NodeInfo, va
 	return groups, values
 }
 
-// order is the states that nodes are in which can take the pod and that have not been gathered.
+// order is the states of fitting nodes that have not been collected yet.
 type order[S comparable] struct {
 	*Ranking[S]
 	states []int32
@@ -166,10 +165,10 @@ func (r *Ranking[S]) order() *order[S] {
 	return o
 }
 
-// selected is up to how many nodes the states are selected from all, where more of them are sorted.
+// selected is the number of nodes up to which states are selected from an unsorted list; beyond that they are sorted.
 const selected = 64
 
-// next returns the next states, of descending value, that have so many nodes together; all states of a value or none.
+// next returns the next states, of descending value, with so many nodes together; all states of a value or none.
 func (o *order[S]) next(nodes int) []int32 {
 	if !o.sorted && nodes <= selected {
 		return o.above(o.threshold(nodes))
@@ -208,7 +207,7 @@ func (o *order[S]) threshold(nodes int) int64 {
 	return o.values[best[len(best)-1]]
 }
 
-// above takes the states of at least a value out, and sorts them.
+// above removes the states of at least a value, and sorts them.
 func (o *order[S]) above(value int64) []int32 {
 	var above []int32
 	rest := o.states[:0]

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Bounds for one node. They are beyond what 16 cards with a pod on each need.
+// Bounds for one node. They exceed what 16 GPUs with a pod on each need.
 const (
 	maxDecisions = 3000
 	maxEvictions = 64
 )
 
-// eviction is a set of pods of a node without which another fits there.
+// eviction is a set of pods of a node without which another pod fits there.
 type eviction[P comparable] struct {
 	node int
-	// pods leave the node, those that hold most first.
+	// pods leave the node, the largest first.
 	pods  []P
 	milli int64
-	// least is the least number of moves that this takes: one more for each that finds no room as things are.
+	// least is the minimum number of moves: one more for each pod that currently finds no room.
 	least int
 }
 
@@ -32,8 +32,8 @@ func (s *search[P]) eviction(node int, pods []P) eviction[P] {
 	return e
 }
 
-// evictions returns the sets of pods that could leave a node for the pod that is to fit, the most promising first. However
-// pods displace each other, all other nodes together must have what they hold.
+// evictions returns the sets of pods that could leave a node for the pod to place, the most promising first. All other nodes together must have room
+// for them, however pods displace each other.
 func (s *search[P]) evictions() []eviction[P] {
 	var all []eviction[P]
 	free := int64(0)
@@ -46,7 +46,7 @@ func (s *search[P]) evictions() []eviction[P] {
 	}))
 }
 
-// sorted sorts those first that take the fewest moves, and then those that hold least.
+// sorted sorts sets that need the fewest moves first, then the smallest.
 func sorted[P comparable](all []eviction[P]) []eviction[P] {
 	slices.SortStableFunc(all, func(a, b eviction[P]) int {
 		return cmp.Or(cmp.Compare(a.least, b.least), cmp.Compare(a.milli, b.milli))
@@ -54,8 +54,7 @@ func sorted[P comparable](all []eviction[P]) []eviction[P] {
 	return all
 }
 
-// evictionsFrom returns the sets of pods, up to a size, without which a pod fits on their node and none of which could
-// stay.
+// evictionsFrom returns the sets of pods, up to a size, without which a pod fits on their node and of which none could stay.
 func (s *search[P]) evictionsFrom(node int, pod P, most int) []eviction[P] {
 	c := chooser[P]{search: s, pod: pod, most: most, node: node, candidates: s.movable[node], back: make([]func(), len(s.movable[node]))}
 	for at := range c.candidates {
@@ -70,32 +69,32 @@ func (s *search[P]) evictionsFrom(node int, pod P, most int) []eviction[P] {
 	return c.found
 }
 
-// chooser decides which pods of one node leave it. All are away in the beginning.
+// chooser chooses which pods leave one node. Initially all are removed.
 type chooser[P comparable] struct {
 	*search[P]
-	pod        P // that shall fit
+	pod        P // to place
 	most       int
 	node       int
 	candidates []P
 	back       []func() // what puts each candidate back
 	decisions  int
 	found      []eviction[P]
-	kinds      [][]int // of what was found
+	kinds      [][]int // of the found sets
 }
 
 func (c *chooser[P]) take(at int) { c.back[at] = c.Take(c.candidates[at], c.node) }
 
 func (c *chooser[P]) putBack(at int) { c.back[at]() }
 
-// couldStay reports whether the pod fits beside a candidate that is away, and those that are back.
+// couldStay reports whether the pod fits beside a removed candidate and those put back.
 func (c *chooser[P]) couldStay(at int) bool {
 	c.putBack(at)
 	defer c.take(at)
 	return c.Fits(c.pod, c.node)
 }
 
-// choose has the candidates up to a position stay or leave, the small ones first: who stays costs nothing. Where one
-// that stays is in the way, so are all sets of which it is none.
+// choose decides for the candidates up to a position whether they stay or leave, the small ones first, because staying is free. If a staying pod
+// blocks the way, so do all sets without it.
 func (c *chooser[P]) choose(at int, leaving []P) {
 	if c.decisions++; c.decisions > maxDecisions || len(leaving) > c.most || len(c.found) == maxEvictions {
 		return
@@ -112,7 +111,7 @@ func (c *chooser[P]) choose(at int, leaving []P) {
 	c.choose(at-1, append(slices.Clip(leaving), c.candidates[at]))
 }
 
-// note notes a set, unless one of the pods could stay, or it is as good as another.
+// note records a set, unless one of its pods could stay, or an equivalent set is known.
 func (c *chooser[P]) note(leaving []P) {
 	if len(leaving) == 0 {
 		return

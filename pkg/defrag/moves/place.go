@@ -6,26 +6,25 @@ import (
 )
 
 const (
-	// maxChain is how many pods may follow each other from place to place.
+	// maxChain bounds the length of a chain of displaced pods.
 	maxChain = 3
-	// maxGroup is how many pods may make place for one together.
+	// maxGroup bounds the pods that together make place for one.
 	maxGroup = 4
 )
 
-// attempt looks for places for the pods of one eviction. It moves pods as it goes, one step after another, and takes steps
-// back that lead nowhere.
+// attempt searches places for the pods of one eviction. It moves pods step by step and takes back steps that lead nowhere.
 type attempt[P comparable] struct {
 	*search[P]
-	node   int // that is cleared
+	node   int // to clear
 	single bool
-	// strict keeps pods off the nodes that wait for them to go.
+	// strict keeps pods off the nodes that wait for them to leave.
 	strict  bool
 	until   int // tries
 	steps   []step[P]
 	evicted map[P]bool // by the steps
-	// unknown is what it would have had to know. It is looked up when no pod is away from its place.
+	// unknown are the missing lookups. They are made when all pods are in place.
 	unknown []lookup[P]
-	// stuck is the pod for which no place was found when the fewest were left.
+	// stuck is the pod without a place when the fewest pods were left.
 	stuck P
 	left  int
 }
@@ -34,37 +33,37 @@ type attempt[P comparable] struct {
 type homeless[P comparable] struct {
 	pod  P
 	from int
-	// via are the nodes that wait for this pod to go: the one that it leaves, when another takes its place there, and so on.
+	// via are the nodes that wait for this pod to leave: the one that it leaves, if another pod takes its place there, and so on.
 	via []handover[P]
 }
 
-// handover is a node whose pods make place for another, which comes when they have gone.
+// handover is a node whose pods make place for another pod, which arrives after they have left.
 type handover[P comparable] struct {
 	node  int
 	comes P
-	// still are the pods that have not left when the pod goes for which this is: it, and those that go after it.
+	// still are the pods that remain on the node when the pod leaves for which this is: it and those that leave after it.
 	still []P
 }
 
-// isVia reports whether a node waits for a pod to go.
+// isVia reports whether a node waits for a pod to leave.
 func (h *homeless[P]) isVia(node int) bool {
 	return slices.ContainsFunc(h.via, func(v handover[P]) bool { return v.node == node })
 }
 
-// place is where a pod can go: to a node with room, or to one that others leave for it.
+// place is where a pod can go: a node with room, or one that other pods leave for it.
 type place[P comparable] struct {
 	node   int
 	others []P
 }
 
-// step is a pod that has moved. The steps of those that it displaced follow.
+// step is a moved pod. The steps of the pods that it displaced follow.
 type step[P comparable] struct {
 	Move[P]
 	displaced []P
 	undo      []func()
 }
 
-// run makes an attempt, and undoes what it did. The plan may be one that cannot be made in its order.
+// run makes an attempt and undoes its changes. The moves of the plan may be impossible in their order.
 func (a *attempt[P]) run(pods []P, extra int) (plan Plan[P], ok bool) {
 	var undo []func()
 	var waiting []homeless[P]
@@ -86,8 +85,8 @@ func (a *attempt[P]) run(pods []P, extra int) (plan Plan[P], ok bool) {
 	return plan, ok
 }
 
-// canBeMade makes the moves of a plan one after another, as they are made in truth, and undoes them. The search has all of them
-// made at once, so that pods which share cards may stand closer together than they ever will.
+// canBeMade tests the moves of a plan one after another, as in reality, and undoes them. The search makes all of them at once, so that pods on shared
+// GPUs may be packed closer than they ever will be.
 func (s *search[P]) canBeMade(plan *Plan[P]) bool {
 	var undo []func()
 	defer func() { undoAll(undo) }()
@@ -100,7 +99,7 @@ func (s *search[P]) canBeMade(plan *Plan[P]) bool {
 	return s.Fits(s.pod, plan.Node)
 }
 
-// placeAll finds places for all that have none, and may displace so many others. Where that fails, all is as before.
+// placeAll finds places for all waiting pods and may displace a number of others. On failure it restores the state.
 func (a *attempt[P]) placeAll(waiting []homeless[P], extra int) bool {
 	if len(waiting) == 0 {
 		return true
@@ -119,7 +118,7 @@ func (a *attempt[P]) placeAll(waiting []homeless[P], extra int) bool {
 	return false
 }
 
-// step moves a pod to a place, and returns those whose place that was.
+// step moves a pod to a place, and returns the pods that it displaces.
 func (a *attempt[P]) step(first *homeless[P], to place[P]) (displaced []homeless[P]) {
 	s := step[P]{Move: Move[P]{Pod: first.pod, From: first.from, To: to.node}, displaced: to.others}
 	for i, other := range to.others {
@@ -133,7 +132,7 @@ func (a *attempt[P]) step(first *homeless[P], to place[P]) (displaced []homeless
 	return displaced
 }
 
-// stepBack takes the last step back.
+// stepBack undoes the last step.
 func (a *attempt[P]) stepBack() {
 	last := a.steps[len(a.steps)-1]
 	a.steps = a.steps[:len(a.steps)-1]
@@ -149,7 +148,7 @@ func undoAll(undo []func()) {
 	}
 }
 
-// inOrder returns the moves of steps in the order in which there is room for each: who is displaced goes first.
+// inOrder returns the moves in an order in which each has room: displaced pods go first.
 func inOrder[P comparable](steps []step[P]) (moves []Move[P]) {
 	for len(steps) > 0 {
 		moves, steps = follow(moves, steps)
@@ -157,7 +156,7 @@ func inOrder[P comparable](steps []step[P]) (moves []Move[P]) {
 	return moves
 }
 
-// follow appends the move of the first step, behind those of the pods that it displaced, and returns the steps after them.
+// follow appends the move of the first step after those of the pods that it displaced, and returns the remaining steps.
 func follow[P comparable](moves []Move[P], steps []step[P]) ([]Move[P], []step[P]) {
 	first, rest := steps[0], steps[1:]
 	for range first.displaced {
@@ -166,8 +165,7 @@ func follow[P comparable](moves []Move[P], steps []step[P]) ([]Move[P], []step[P
 	return append(moves, first.Move), rest
 }
 
-// places yields the places for a pod as things are, the most promising first: rooms, then those of one other pod, and
-// then those of several.
+// places yields the current places for a pod, the most promising first: free places, then those of one other pod, then those of several.
 func (a *attempt[P]) places(of *homeless[P], extra int) iter.Seq[place[P]] {
 	return func(yield func(place[P]) bool) {
 		if !a.rooms(of, yield) || extra == 0 || len(of.via) == maxChain || a.single && len(of.via) > 0 {
@@ -180,7 +178,7 @@ func (a *attempt[P]) places(of *homeless[P], extra int) iter.Seq[place[P]] {
 	}
 }
 
-// rooms yields the nodes with room for a pod, and reports whether to go on.
+// rooms yields the nodes with room for a pod, and reports whether to continue.
 func (a *attempt[P]) rooms(of *homeless[P], yield func(place[P]) bool) bool {
 	for _, room := range a.Rooms(of.pod, a.node) {
 		if a.tries++; a.tries > a.until || a.fitsNow(of, room) && !yield(place[P]{node: room}) {
@@ -190,8 +188,8 @@ func (a *attempt[P]) rooms(of *homeless[P], yield func(place[P]) bool) bool {
 	return true
 }
 
-// fitsNow reports whether a pod that fits on a node after the moves of those that wait for it fits there before them, too,
-// as it moves first. Those that have not left may get other cards here than they hold: [search.canBeMade] decides.
+// fitsNow reports whether a pod that fits on a node after the moves of those that wait for it also fits before them, because it moves first. The
+// remaining pods may get other GPUs here than they hold: [search.canBeMade] decides.
 func (a *attempt[P]) fitsNow(of *homeless[P], node int) bool {
 	if node == of.from || a.strict && of.isVia(node) {
 		return false
@@ -211,7 +209,7 @@ func (a *attempt[P]) fitsNow(of *homeless[P], node int) bool {
 	return a.Fits(of.pod, node)
 }
 
-// yieldAll yields what another sequence does, and reports whether to go on.
+// yieldAll yields another sequence, and reports whether to continue.
 func yieldAll[T any](of iter.Seq[T], yield func(T) bool) bool {
 	for each := range of {
 		if !yield(each) {
@@ -221,13 +219,13 @@ func yieldAll[T any](of iter.Seq[T], yield func(T) bool) bool {
 	return true
 }
 
-// placesOf yields the places of others that a pod can take, if no more than so many pods move for it.
+// placesOf yields the places of other pods that a pod can take with at most a number of moves.
 func (a *attempt[P]) placesOf(options []eviction[P], of *homeless[P], most int) iter.Seq[place[P]] {
 	if a.single {
 		most = 1
 	}
 	return func(yield func(place[P]) bool) {
-		found := map[int]bool{} // by kind, whether there is room as things are
+		found := map[int]bool{} // by class, whether there is room now
 		for i := range options {
 			o := &options[i]
 			if o.least > most || a.tries > a.until {
@@ -243,7 +241,7 @@ func (a *attempt[P]) placesOf(options []eviction[P], of *homeless[P], most int) 
 	}
 }
 
-// haveRoom reports whether each of some pods finds room as things are. It asks once for each kind.
+// haveRoom reports whether each of the pods currently finds room. It checks once per class.
 func (a *attempt[P]) haveRoom(pods []P, found map[int]bool) bool {
 	return !slices.ContainsFunc(pods, func(pod P) bool {
 		kind := a.Kind(pod)
@@ -254,7 +252,7 @@ func (a *attempt[P]) haveRoom(pods []P, found map[int]bool) bool {
 	})
 }
 
-// canGo reports whether a pod still fits where others leave, after what has been moved by now.
+// canGo reports whether a pod still fits where others leave, after the moves so far.
 func (a *attempt[P]) canGo(pod P, o *eviction[P]) bool {
 	if slices.ContainsFunc(o.pods, func(other P) bool { return a.evicted[other] }) {
 		return false
@@ -268,10 +266,10 @@ func (a *attempt[P]) canGo(pod P, o *eviction[P]) bool {
 	return a.Fits(pod, o.node)
 }
 
-// lookup is a question about the beginning, when all pods were where they are: in whose place a pod fits.
+// lookup is a query on the initial state, with all pods in place: in whose place a pod fits.
 type lookup[P comparable] struct {
 	pod P
-	// groups asks for two or more pods, else for single ones.
+	// groups selects sets of two or more pods, else single ones.
 	groups bool
 }
 
@@ -284,7 +282,7 @@ func (a *attempt[P]) others(pod P) []eviction[P] {
 	return options
 }
 
-// groups returns the sets of two or more pods in whose place a pod fits, likewise.
+// groups returns the sets of two or more pods in whose place a pod fits, the most promising first.
 func (a *attempt[P]) groups(pod P) []eviction[P] {
 	options, known := a.together[a.Kind(pod)]
 	if !known {
@@ -293,7 +291,7 @@ func (a *attempt[P]) groups(pod P) []eviction[P] {
 	return options
 }
 
-// lookUp finds what an attempt would have had to know, and reports whether there was anything.
+// lookUp makes the missing lookups of an attempt, and reports whether there were any.
 func (a *attempt[P]) lookUp() bool {
 	for _, l := range a.unknown {
 		kind := a.Kind(l.pod)

@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// Find returns the fewest moves that make room for a pod; among as few, those of the fewest milli-GPUs, and then those
-// for the first node. ok is false when there are none within the limits.
+// Find returns the fewest moves that make room for a pod; among equals, those of the fewest milli-GPUs, and then those for the first node. ok is
+// false if there are none within the limits.
 //
-// First it lists, for each node, the smallest sets of pods without which the pod fits there. Each set has a least number
-// of moves: its pods, and one more for each of them that finds no room as things are. Then it looks for places, by one
-// strategy after another: directly, with chains of single pods, and thoroughly with one move, with two, and so on, up to
-// the best plan known by then.
+// First it lists, for each node, the minimal sets of pods without which the pod fits there. Each set has a lower bound of moves: its pods, and one
+// more for each of them that currently finds no room. Then it searches places with one strategy after another: directly, with chains of single pods,
+// and thoroughly with one move, two, and so on, up to the best known plan.
 func Find[P comparable](cluster Cluster[P], pod P, limits Limits) (Plan[P], bool) {
 	s := newSearch(cluster, pod, limits)
 	evictions := s.evictions()
@@ -32,9 +31,9 @@ type search[P comparable] struct {
 	tries   int
 	best    Plan[P]
 	found   bool
-	movable [][]P // by node, as it was in the beginning
-	// homeless are the kinds of pods that find no room as things are. alone are the pods whose place would do for a pod of
-	// a kind, together those of a node of which several would have to go.
+	movable [][]P // by node, in the initial state
+	// homeless are the classes of pods that currently find no room. alone are the pods in whose place a pod of a class fits, and together the sets of
+	// several pods of a node.
 	homeless        map[int]bool
 	alone, together map[int][]eviction[P]
 }
@@ -56,7 +55,7 @@ func newSearch[P comparable](cluster Cluster[P], pod P, limits Limits) *search[P
 	return s
 }
 
-// most is how many moves a plan may have: no more than the best that is known.
+// most returns the most moves of a plan: those of the best known plan, or the limit.
 func (s *search[P]) most() int {
 	if s.found {
 		return len(s.best.Moves)
@@ -64,12 +63,12 @@ func (s *search[P]) most() int {
 	return s.limits.Moves
 }
 
-// sweep looks for places for each eviction that could be better than the best that is known.
+// sweep searches places for each eviction that could beat the best known plan.
 func (s *search[P]) sweep(evictions []eviction[P], how strategy[P]) {
 	for i := range evictions {
 		e := &evictions[i]
 		if e.least > s.most() || s.tries > s.limits.Tries {
-			return // and so are all after it
+			return // the same holds for all after it
 		}
 		if how.extra(e) < e.least-len(e.pods) || s.found && e.least == s.most() && e.milli >= s.best.Milli {
 			continue
@@ -80,9 +79,9 @@ func (s *search[P]) sweep(evictions []eviction[P], how strategy[P]) {
 	}
 }
 
-// settle looks for places for the pods of an eviction. When there is none for one of them, another may have taken it: then
-// that one chooses first. What an attempt would have had to know is looked up after it, for the next. A plan that cannot be
-// made in its order has the next keep pods off the nodes that wait for them.
+// settle searches places for the pods of an eviction. If one of them finds none, another may have taken it: then that one chooses first. Missing
+// lookups are made after an attempt, for the next one. If a plan is impossible in its order, the next attempt keeps pods off the nodes that wait for
+// them.
 func (s *search[P]) settle(e *eviction[P], how strategy[P]) (Plan[P], bool) {
 	until, pods, extra := min(s.limits.Tries, s.tries+how.tries), slices.Clone(e.pods), how.extra(e)
 	strict := false

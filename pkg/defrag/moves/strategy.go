@@ -1,36 +1,35 @@
 package moves
 
 const (
-	// directTries and singleTries are how long places are looked for in a hurry.
+	// directTries and singleTries bound the quick searches.
 	directTries, singleTries = 64, 256
-	// attemptShare is the part of all tries that one set of pods may take.
+	// attemptShare is the divisor of the tries for one set of pods.
 	attemptShare = 64
-	// improvingShare is the part of the tries that goes on when some plan may be known.
+	// improvingShare is the divisor of the tries that remain once a plan may be known.
 	improvingShare = 4
 )
 
-// strategy is how places are looked for.
+// strategy controls the search for places.
 type strategy[P comparable] struct {
-	// extra is how many pods may be displaced, beside those of an eviction.
+	// extra bounds the displaced pods beyond those of an eviction.
 	extra func(*eviction[P]) int
-	// single is whether only single pods may be that find room by themselves.
+	// single allows only single pods that find room by themselves to be displaced.
 	single bool
-	// tries is how often to look for one eviction.
+	// tries bounds the search for one eviction.
 	tries int
 }
 
-// direct displaces nobody, which is quick.
+// direct displaces no pods, which is fast.
 func direct[P comparable]() strategy[P] {
 	return strategy[P]{tries: directTries, extra: func(*eviction[P]) int { return 0 }}
 }
 
-// chains displaces single pods that find room themselves, as many as may be: it finds some plan even where next to nothing
-// is free.
+// chains displaces as many single pods as allowed that find room themselves: it finds a plan even if almost nothing is free.
 func (s *search[P]) chains() strategy[P] {
 	return strategy[P]{tries: singleTries, single: true, extra: func(e *eviction[P]) int { return s.most() - len(e.pods) }}
 }
 
-// thorough looks at every way with so many moves.
+// thorough searches all plans with a number of moves.
 func (s *search[P]) thorough(moves int) strategy[P] {
 	return strategy[P]{
 		tries: s.limits.Tries / attemptShare,

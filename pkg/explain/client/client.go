@@ -1,6 +1,6 @@
-// Package client reads the records of schedulers, which package server serves, for those who explain placements to users.
+// Package client reads the records of schedulers, which package server serves, to explain placements to users.
 //
-// Only the leader has records, and nothing tells from outside which process that is: all that are known are asked.
+// Only the leader has records, and a client cannot tell which process that is, so it asks all known ones.
 package client
 
 import (
@@ -21,11 +21,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/serverclient"
 )
 
-// Options say where schedulers serve their records. Where the host of the address is the name of several processes, each is
-// asked.
+// Options contain the address of the schedulers' records. If the host of the address resolves to several processes, each is asked.
 type Options serverclient.Options
 
-// Validate says what is wrong with the options.
+// Validate validates the options.
 func (o *Options) Validate() error {
 	return (*serverclient.Options)(o).Validate("scheduler", "https://localhost:10260")
 }
@@ -36,7 +35,7 @@ type Client struct {
 	http    *http.Client
 }
 
-// New returns a client that asks with the credentials of config, which are for the API server of the same cluster.
+// New returns a client with the credentials of config, which are for the API server of the same cluster.
 func New(config *rest.Config, o Options) (*Client, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func New(config *rest.Config, o Options) (*Client, error) {
 	if err != nil {
 		return nil, phrase.Errorf("reading the scheduler's address: %w", err)
 	}
-	// Each process is asked by its address, and proves that it is the one of the name.
+	// Each process is reached by its IP address, and must prove to be of the given name.
 	client, err := serverclient.New(config, (*serverclient.Options)(&o), address.Hostname())
 	if err != nil {
 		return nil, phrase.Errorf("connecting to the scheduler: %w", err)
@@ -53,8 +52,8 @@ func New(config *rest.Config, o Options) (*Client, error) {
 	return &Client{address: address, http: client}, nil
 }
 
-// Path is where the records of a job's pods are; of all pods of a namespace for the job "". The right to get it is the
-// right to read them.
+// Path returns the path of the records of a job's pods, or of all pods of a namespace for the job "". The right to get this path is the right
+// to read the records.
 func Path(namespace, job string) string {
 	path := server.Root + "pods/" + url.PathEscape(namespace) + "/"
 	if job != "" {
@@ -80,7 +79,7 @@ func (c *Client) Job(ctx context.Context, namespace, job string) ([]explain.Reco
 	return nil, errors.Join(failures...)
 }
 
-// get asks one process.
+// get reads the records from one process.
 func (c *Client) get(ctx context.Context, host, path string) ([]explain.Record, error) {
 	base := *c.address
 	if base.Host = host; strings.Contains(host, ":") {
@@ -97,7 +96,7 @@ func (c *Client) get(ctx context.Context, host, path string) ([]explain.Record, 
 	if err != nil {
 		return nil, phrase.Errorf("asking the scheduler: %w", err)
 	}
-	defer func() { _ = response.Body.Close() }() // it was read
+	defer func() { _ = response.Body.Close() }() // already read
 	return decode(response)
 }
 

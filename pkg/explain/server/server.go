@@ -27,13 +27,13 @@ import (
 // Root is the path under which everything is served.
 const Root = "/explain/v1/"
 
-// Leader returns the identity of the leader, and whether this process is it.
+// Leader returns the identity of the leader, and whether this process is the leader.
 type Leader func(context.Context) (identity string, here bool, err error)
 
-// Failure is the body of every answer that is no record.
+// Failure is the body of every answer without a record.
 type Failure struct {
 	Error string `json:"error"`
-	// Leader is the identity of the process that has the records, when this one has none.
+	// Leader is the identity of the process that has the records, if this one has none.
 	Leader string `json:"leader,omitempty"`
 }
 
@@ -42,23 +42,23 @@ type List struct {
 	Items []explain.Record `json:"items"`
 }
 
-// The scheduler itself serves this, so what answers take of its memory is bounded: those that are put together, one of each user or namespace, and the
-// bytes of those that wait to be read. No answer is larger than what a recorder keeps, but for what JSON adds.
+// The scheduler itself serves these requests, so the memory of answers is bounded: the number that are built at once (one per user or namespace), and
+// the bytes of those that wait to be read. No answer is larger than the recorder's content plus JSON overhead.
 const (
 	atOnce      = 2
 	waiting     = 64
 	allAnswers  = 64 << 20
 	eachAnswers = 32 << 20
-	// answerTime is how long an answer may take, longer where it is read in parts.
+	// answerTime is the time limit of an answer, longer if it is read in parts.
 	answerTime = 2 * time.Minute
-	// maxConnections is how many are open at once, each some tens of kilobytes.
+	// maxConnections is the maximum number of open connections, each of which takes some tens of kilobytes.
 	maxConnections = 512
 )
 
 type handler struct {
 	recorder *explain.Recorder
 	leader   Leader
-	// places are for those that are put together, answers for those that wait to be read.
+	// places limits the answers that are being built, and answers those that wait to be read.
 	places  *fair.Gate
 	answers *serving.Answers
 }
@@ -79,12 +79,12 @@ func Handler(recorder *explain.Recorder, leader Leader) http.Handler {
 	}), unanswered)
 }
 
-// Bounded keeps a server of HTTP/1, which is made of a listener and of all that answers there, to so many connections, and each answer to its time.
+// Bounded limits the connections of an HTTP/1 server, which is built from a listener and a handler, and the time of each answer.
 func Bounded(listener net.Listener, next http.Handler) (net.Listener, http.Handler) {
 	return serving.BoundListener(listener, serving.WriteInTime(next, answerTime), maxConnections, time.Now)
 }
 
-// whoAsks is the name of a user, "" where nobody has found out.
+// whoAsks returns the name of the user, "" if the request is not authenticated.
 func whoAsks(r *http.Request) string {
 	if who, ok := request.UserFrom(r.Context()); ok {
 		return who.GetName()
@@ -128,7 +128,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, List{Items: items})
 }
 
-// missing tells a pod that is not known from a process that cannot know any.
+// missing distinguishes an unknown pod from a process that has no records.
 func (h *handler) missing(w http.ResponseWriter, r *http.Request, text string) {
 	if identity, here := h.leading(r); !here {
 		standby(w, identity)
@@ -137,7 +137,7 @@ func (h *handler) missing(w http.ResponseWriter, r *http.Request, text string) {
 	reply(w, http.StatusNotFound, Failure{Error: text})
 }
 
-// leading takes a process that cannot ask who leads for a standby: it could not place pods either.
+// leading treats a process that cannot determine the leader as a standby: it could not place pods either.
 func (h *handler) leading(r *http.Request) (identity string, here bool) {
 	if h.leader == nil {
 		return "", true
@@ -155,5 +155,5 @@ func standby(w http.ResponseWriter, identity string) {
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = serving.InTurn(w, func(out io.Writer) error { return json.NewEncoder(out).Encode(body) }) // the caller is gone, and nobody is left to tell
+	_ = serving.InTurn(w, func(out io.Writer) error { return json.NewEncoder(out).Encode(body) }) // the caller is gone
 }

@@ -9,8 +9,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// Forecaster makes the forecasts of a scheduler profile. The zero value has made none. It may be used by many
-// goroutines.
+// Forecaster computes the forecasts of a scheduler profile. The zero value is empty. It is safe for concurrent use.
 type Forecaster struct {
 	mu      sync.Mutex
 	pace    fragmentation.Pace
@@ -24,20 +23,19 @@ type Occasion struct {
 	Attempt int64
 	// Pool is that of the pod, "" if it is in none.
 	Pool string
-	// Changes tell which nodes may have changed. nil do not.
+	// Changes record which nodes may have changed. It may be nil.
 	Changes *cycle.Changes
 }
 
-// CountAhead counts the pods that are there, before there is an attempt to make forecasts for, so that the first one need not. No forecast
-// is another by that.
+// CountAhead counts the existing pods before the first attempt, so that the attempt need not. It does not change any forecast.
 func (f *Forecaster) CountAhead(handle fwk.Handle) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pods.catchUp(handle.SharedInformerFactory().Core().V1().Pods().Informer())
 }
 
-// Next returns the forecasts for an attempt. Pods are counted again every so many attempts; nodes are read again then,
-// and when one comes or goes, or nothing is known of the pod's pool, whose first cards may have come a moment ago.
+// Next returns the forecasts for an attempt. Pods are counted again after a number of attempts. Nodes are read again then, and when one
+// is added or removed, or the pod's pool is unknown because its first GPUs may have just been added.
 func (f *Forecaster) Next(handle fwk.Handle, devices Devices, now Occasion) (*fragmentation.Forecasts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,13 +9,12 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fragmentation"
 )
 
-// nodeTable is what the nodes of each pool have. It follows the snapshot: a node is read again when it has changed. The
-// zero value has no node.
+// nodeTable is the capacity of the nodes of each pool. It follows the snapshot: a changed node is read again. The zero value is empty.
 type nodeTable struct {
 	nodes map[string]*seenNode
 	pools map[string]*fragmentation.Pool
 	round int64
-	// listed is the list of the snapshot that the nodes were last read from, and seen is when.
+	// listed is the snapshot list of the last read, and seen its position in the changes.
 	listed []fwk.NodeInfo
 	seen   cycle.Mark
 }
@@ -28,11 +27,11 @@ type seenNode struct {
 	round int64
 }
 
-// fewChanged is how many nodes there must be for each that has changed, so that the changed ones are looked up by name.
+// fewChanged is the minimum ratio of all nodes to changed nodes at which the changed ones are looked up by name.
 const fewChanged = 4
 
-// update reads the nodes that have changed, and reports whether the pools have. A pool that has is another one
-// afterwards, the others are the same. Which nodes to look at it learns from the changes, if those are known.
+// update reads the changed nodes, and reports whether the pools have changed. A changed pool is a new object, the others stay the same. It only
+// visits the changed nodes if the changes are known.
 func (t *nodeTable) update(nodes []fwk.NodeInfo, changes *cycle.Changes, devices Devices) bool {
 	names, few := changes.Since(&t.seen, len(nodes)/fewChanged)
 	if !few || !cycle.SameNodes(nodes, t.listed) {
@@ -48,7 +47,7 @@ func (t *nodeTable) update(nodes []fwk.NodeInfo, changes *cycle.Changes, devices
 	return t.sum(changed)
 }
 
-// read reads a node again, if it has changed, and notes its pools.
+// read reads a node again, if it has changed, and records its pools.
 func (n *seenNode) read(changed sets.Set[string], devices Devices) {
 	node := n.info.Node()
 	if n.node == node || node == nil {
@@ -61,7 +60,7 @@ func (n *seenNode) read(changed sets.Set[string], devices Devices) {
 	}
 }
 
-// updateAll looks at all nodes.
+// updateAll visits all nodes.
 func (t *nodeTable) updateAll(nodes []fwk.NodeInfo, devices Devices) bool {
 	if t.nodes == nil {
 		t.nodes = map[string]*seenNode{}
@@ -89,7 +88,7 @@ func (t *nodeTable) updateAll(nodes []fwk.NodeInfo, devices Devices) bool {
 	return t.sum(changed)
 }
 
-// dropOthers forgets the nodes that this round has not found, and notes their pools.
+// dropOthers drops the nodes that this round has not found, and records their pools.
 func (t *nodeTable) dropOthers(changed sets.Set[string]) {
 	for name, known := range t.nodes {
 		if known.round != t.round {
@@ -99,7 +98,7 @@ func (t *nodeTable) dropOthers(changed sets.Set[string]) {
 	}
 }
 
-// sum sums up the pools whose nodes may be others, and reports whether there were any.
+// sum recomputes the pools whose nodes may have changed, and reports whether there were any.
 func (t *nodeTable) sum(changed sets.Set[string]) bool {
 	if changed.Len() == 0 {
 		return false

@@ -1,5 +1,5 @@
-// Package observe reads, for package fragmentation, what pods ask for and what nodes offer, and makes the forecasts of
-// the scheduling attempts of a profile: from the pods that the scheduler's informer knows and the nodes of its snapshot.
+// Package observe reads, for package fragmentation, what pods request and what nodes offer, and computes the forecasts for the scheduling
+// attempts of a profile: from the pods of the scheduler's informer and the nodes of its snapshot.
 package observe
 
 import (
@@ -14,14 +14,13 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpu"
 )
 
-// Devices knows the cards of nodes.
+// Devices reads the GPUs of nodes.
 type Devices interface {
-	// Cards returns a node's cards and what of them is taken, as Reserve will see them, and false where only their
-	// number is known. Neither may be changed.
+	// Cards returns a node's GPUs and their usage, as Reserve will see them, and false if only their number is known. Neither may be changed.
 	Cards(node fwk.NodeInfo) (*gpu.Allocator, *gpu.Used, bool)
 }
 
-// AskOf reads a pod. An error of its GPUs is told elsewhere; here such a pod asks for none.
+// AskOf parses a pod. Other plugins report malformed GPU requests; here such a pod requests none.
 func AskOf(pod *corev1.Pod) fragmentation.Ask {
 	requests := amounts.Requests(pod)
 	a := fragmentation.Ask{MilliCPU: requests.Cpu().MilliValue(), MemoryMiB: requests.Memory().Value() >> 20}
@@ -36,7 +35,7 @@ func AskOf(pod *corev1.Pod) fragmentation.Ask {
 	return a
 }
 
-// ShapeOf is what a node with these cards has when nothing runs on it.
+// ShapeOf returns what a node with these GPUs has when nothing runs on it.
 func ShapeOf(node fwk.NodeInfo, allocator *gpu.Allocator) fragmentation.Shape {
 	all := node.GetAllocatable()
 	return fragmentation.Shape{
@@ -45,7 +44,7 @@ func ShapeOf(node fwk.NodeInfo, allocator *gpu.Allocator) fragmentation.Shape {
 	}
 }
 
-// LeftOf is the CPU and the memory of a node that no pod has asked for.
+// LeftOf returns the unrequested CPU and memory of a node.
 func LeftOf(node fwk.NodeInfo) (milliCPU, memoryMiB int64) {
 	all, asked := node.GetAllocatable(), node.GetRequested()
 	return all.GetMilliCPU() - asked.GetMilliCPU(), (all.GetMemory() - asked.GetMemory()) >> 20

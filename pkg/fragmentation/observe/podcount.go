@@ -13,41 +13,40 @@ import (
 )
 
 const (
-	// fewTouched is how many pods are noted at most between two counts; more are found by a look at all.
+	// fewTouched is how many changed pods are recorded between two counts; beyond that all are visited.
 	fewTouched = 1 << 14
-	// recount is after how many counts all pods are looked at. An informer that replaces its whole store tells of no pod that
-	// is not in it any more.
+	// recount is after how many counts all pods are visited. An informer that replaces its whole store reports no pod that is missing
+	// from the new one.
 	recount = 64
 )
 
-// podCount counts the pods of an informer's store by what has changed since the last time: what a pod asks for is read
-// once, and pods that nobody wrote to are not looked at. The zero value has seen no pod, and looks at all of them.
+// podCount counts the pods of an informer's store incrementally: the request of a pod is parsed once, and unchanged pods are not visited. The
+// zero value is empty, and visits all of them.
 type podCount struct {
 	fragmentation.PodCount
 	seen  map[cache.ObjectName]*seenPod
 	round int64
-	// followed is the store whose changes are noted.
+	// followed is the store whose changes are recorded.
 	followed cache.Store
 	touched  touched
 }
 
-// seenPod is a pod, which asks for cards or not, and the last round that found it there.
+// seenPod is a pod, its request, and the last round that found it there.
 type seenPod struct {
 	uid   types.UID
 	asks  fragmentation.Ask
 	round int64
 }
 
-// touched are the names of the pods that a store has been told of. Its informer fills it, under the lock of the store, and
-// the scheduling cycle empties it.
+// touched are the names of changed pods of a store. The informer adds them, under the lock of the store, and the scheduling cycle takes them.
 type touched struct {
 	mu   sync.Mutex
 	keys sets.Set[cache.ObjectName]
-	// many is set when there were more than are noted.
+	// many is set if there were more than can be recorded.
 	many bool
 }
 
-// note is an index function: an informer asks for the keys of each pod that it takes in, changes or drops.
+// note is an index function: an informer calls it for each pod that it adds, changes or removes.
 func (t *touched) note(obj any) ([]string, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -68,7 +67,7 @@ func (t *touched) note(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// take returns the names noted since the last time, and false if they are not all.
+// take returns the names recorded since the last call, and false if they are incomplete.
 func (t *touched) take() (sets.Set[cache.ObjectName], bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +76,7 @@ func (t *touched) take() (sets.Set[cache.ObjectName], bool) {
 	return keys, all
 }
 
-// follow counts the pods of an informer's store, and ends a turn.
+// follow counts the pods of an informer's store, and ends a round.
 func (c *podCount) follow(informer cache.SharedIndexInformer) error {
 	if err := c.catchUp(informer); err != nil {
 		return err
@@ -86,7 +85,7 @@ func (c *podCount) follow(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
-// catchUp counts the pods of an informer's store. From the second time on it looks at those that have changed.
+// catchUp counts the pods of an informer's store. From the second call on it only visits changed pods.
 func (c *podCount) catchUp(informer cache.SharedIndexInformer) error {
 	store := informer.GetStore()
 	if c.followed != store {
@@ -114,7 +113,7 @@ func (c *podCount) catchUp(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
-// look counts the pod of a name, or counts it no more.
+// look counts the pod with a name, or removes it.
 func (c *podCount) look(store cache.Store, key cache.ObjectName) error {
 	obj, ok, err := store.GetByKey(key.String())
 	if err != nil {
@@ -131,7 +130,7 @@ func (c *podCount) look(store cache.Store, key cache.ObjectName) error {
 	return nil
 }
 
-// here counts a pod that is in the store. One that follows on another of its name takes the place of it.
+// here counts a pod in the store. It replaces a predecessor of the same name.
 func (c *podCount) here(key cache.ObjectName, pod *corev1.Pod) *seenPod {
 	known := c.seen[key]
 	if known != nil && known.uid == pod.UID {
@@ -146,7 +145,7 @@ func (c *podCount) here(key cache.ObjectName, pod *corev1.Pod) *seenPod {
 	return known
 }
 
-// update counts the pods of a store by a look at all of them. Pods that have ended are not in it.
+// update counts the pods of a store with a full scan. Pods that have ended are not in it.
 func (c *podCount) update(store []any) {
 	if c.seen == nil {
 		c.seen = map[cache.ObjectName]*seenPod{}
@@ -168,7 +167,7 @@ func (c *podCount) update(store []any) {
 	}
 }
 
-// removeOthers takes out the pods that this round has not found.
+// removeOthers removes the pods that this round has not found.
 func (c *podCount) removeOthers() {
 	for key, known := range c.seen {
 		if known.round != c.round {

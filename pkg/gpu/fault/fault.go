@@ -1,4 +1,4 @@
-// Package fault has the words for what is wrong with a card, as a node's inventory says it, and what NVIDIA's XIDs mean.
+// Package fault defines the words for faults of a GPU in a node's inventory, and the meaning of NVIDIA's XIDs.
 package fault
 
 import (
@@ -14,7 +14,7 @@ const (
 	RowRemapFailed = "RowRemapFailed"
 	NVLinkDown     = "NVLinkDown"
 	TooHot         = "TooHot"
-	// RepeatedErrors is that of a card with errors that are no proof each, and came too often.
+	// RepeatedErrors is that of a GPU with errors that are no proof each, and came too often.
 	RepeatedErrors = "RepeatedErrors"
 )
 
@@ -36,9 +36,9 @@ func XidOf(word string) (uint64, bool) {
 	return code, true
 }
 
-// OnlyResetMends reports whether a card that has this word for its health is of no more use to the program that runs on it: the error was
-// announced as one that takes a reset, a restart or service, or the driver says so itself. All else may pass, as when the
-// driver did not answer for a moment, or leaves a program its card, if a slow one.
+// OnlyResetMends reports whether a GPU with this health word is lost for the program that runs on it: the error requires a reset, a restart or
+// service, by its XID or by the driver's own report. Other faults may pass, as when the driver did not answer for a moment, or leave the program its
+// GPU, though a slow one.
 func OnlyResetMends(word string) bool {
 	if code, ok := XidOf(word); ok {
 		return ClassOf(code).TakesOut()

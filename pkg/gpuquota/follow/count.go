@@ -11,7 +11,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/gpuquota"
 )
 
-// note puts what a pod holds in an account, as it is now: events may be older. q.mu is held.
+// note records the current holding of a pod in an account; events may be older. The caller holds q.mu.
 func (q *Quotas) note(a *gpuquota.Account, pod *corev1.Pod) {
 	now, ok := q.there(pod)
 	if !ok {
@@ -32,7 +32,7 @@ func (q *Quotas) note(a *gpuquota.Account, pod *corev1.Pod) {
 	a.Put(h)
 }
 
-// there returns a pod as the informer has it, and false for one that is gone, or has ended.
+// there returns a pod from the informer, and false if it is gone or has ended.
 func (q *Quotas) there(pod *corev1.Pod) (*corev1.Pod, bool) {
 	object, found, err := q.pods.GetByKey(pod.Namespace + "/" + pod.Name)
 	now, ok := object.(*corev1.Pod)
@@ -42,7 +42,7 @@ func (q *Quotas) there(pod *corev1.Pod) (*corev1.Pod, bool) {
 	return now, true
 }
 
-// holdingOf is what a pod holds, or what is kept for it; false is nothing. One that is being deleted holds its GPUs until it is gone.
+// holdingOf returns what a pod holds, or what is reserved for it; false for nothing. A terminating pod holds its GPUs until it is gone.
 func (q *Quotas) holdingOf(pod *corev1.Pod) (h gpuquota.Holding, holds bool) {
 	name, waits := cmp.Or(pod.Spec.NodeName, q.chosen[pod.UID]), false
 	if name == "" && pod.DeletionTimestamp == nil {
@@ -63,22 +63,22 @@ func (q *Quotas) holdingOf(pod *corev1.Pod) (h gpuquota.Holding, holds bool) {
 	return h, true
 }
 
-// Request is pods of one namespace that want to start, each or all together. nil is one that quotas say nothing of.
+// Request is a request of pods of one namespace that want to start, each or all together. nil is one that no quota affects.
 type Request struct {
 	*Quotas
-	// asks are by pool and by the GPU types that are accepted: the roles of a gang may differ in both.
+	// asks are by pool and accepted GPU types: the roles of a gang may differ in both.
 	asks []ask
 }
 
 type ask struct {
 	gpuquota.Ask
 	over map[string]gpuquota.Excess
-	// types are those that the pods accept, nil for all, and own what they ask for, of the GPUs that all pods of the pool ask for.
+	// types are the accepted GPU types, nil for all. own is what these pods request, as part of the GPUs of all pods in the pool.
 	types []string
 	own   int64
 }
 
-// Of returns what quotas say to pods that want to start together.
+// Of returns the request of pods that want to start together.
 func (q *Quotas) Of(pods ...*corev1.Pod) *Request {
 	if !q.Any() {
 		return nil
@@ -113,13 +113,13 @@ func (r *Request) add(pod *corev1.Pod) {
 	known.Pods = append(known.Pods, pod.UID)
 }
 
-// indexOf is the number of the ask that a pod is part of, -1 for none.
+// indexOf returns the index of a pod's ask, -1 for none.
 func (r *Request) indexOf(pod *corev1.Pod) int {
 	pool, types := gpu.PodPool(pod), acceptedBy(pod)
 	return slices.IndexFunc(r.asks, func(a ask) bool { return a.Pool == pool && slices.Equal(a.types, types) })
 }
 
-// acceptedBy are the GPU types that a pod may get, nil for all.
+// acceptedBy returns the GPU types that a pod may get, nil for all.
 func acceptedBy(pod *corev1.Pod) []string {
 	types, err := gpu.PodTypes(pod)
 	if err != nil {
@@ -136,8 +136,8 @@ func acceptedBy(pod *corev1.Pod) []string {
 	return accepted
 }
 
-// sumUp has each ask be for all pods of its pool. In a quota of one GPU type those count that have to get it, and with pods that may get it
-// or another all that may: those are kept from it where it is too little for all.
+// sumUp extends each ask to all pods of its pool. In a quota of one GPU type, pods count that must get this type. For pods that accept several types,
+// all pods that accept it count: they are kept from the type if it is too scarce for all.
 func (r *Request) sumUp() {
 	before := slices.Clone(r.asks)
 	for i := range r.asks {
@@ -171,7 +171,7 @@ func (a *ask) accepts(gpuType string) bool {
 	return len(a.types) == 0 || slices.Contains(a.types, gpuType)
 }
 
-// For is what quotas say to one of the pods, and to those that accept the same; nil for one without GPUs.
+// For returns the request of one of the pods, and of those that accept the same types; nil for a pod without GPUs.
 func (r *Request) For(pod *corev1.Pod) *Request {
 	if r == nil || gpuquota.WholeGPUs(pod) == 0 {
 		return nil
@@ -183,7 +183,7 @@ func (r *Request) For(pod *corev1.Pod) *Request {
 	return &Request{Quotas: r.Quotas, asks: r.asks[i : i+1]}
 }
 
-// Over returns the quota that keeps the pods from all nodes, nil where none does.
+// Over returns the quota that keeps the pods off all nodes, nil for none.
 func (r *Request) Over() *gpuquota.Excess {
 	if r == nil {
 		return nil
@@ -196,7 +196,7 @@ func (r *Request) Over() *gpuquota.Excess {
 	return nil
 }
 
-// Shuts reports whether a quota keeps the pods from a node.
+// Shuts reports whether a quota keeps the pods off a node.
 func (r *Request) Shuts(node *corev1.Node) bool {
 	if r == nil {
 		return false
@@ -215,7 +215,7 @@ func (r *Request) Shuts(node *corev1.Node) bool {
 	return false
 }
 
-// ShutsAny reports whether a quota keeps the pods from some nodes.
+// ShutsAny reports whether a quota keeps the pods off some nodes.
 func (r *Request) ShutsAny() bool {
 	if r == nil {
 		return false
@@ -228,22 +228,22 @@ func (r *Request) ShutsAny() bool {
 	return false
 }
 
-// Entitled reports whether the pods would have no more than they are guaranteed, so that others may have to leave for them.
+// Entitled reports whether the pods stay within their guarantee, so that others may have to leave for them.
 func (r *Request) Entitled() bool {
 	return r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.Entitled(ask) })
 }
 
-// FindsKept reports whether GPUs may be kept for others in a pool of the pods.
+// FindsKept reports whether GPUs may be reserved for others in a pool of the pods.
 func (r *Request) FindsKept() bool {
 	return r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.Waiting(ask.Pool) })
 }
 
-// Defers reports whether the pods leave alone what is kept for another.
+// Defers reports whether the pods must leave another pod's reservation alone.
 func (r *Request) Defers(to *corev1.Pod) bool {
 	return r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool { return a.Defers(ask, to.UID) })
 }
 
-// Standing is what quotas say of whether a pod leaves for these.
+// Standing returns whether quotas require or forbid that a victim leaves for these pods.
 func (r *Request) Standing(victim *corev1.Pod) gpuquota.Standing {
 	standing := gpuquota.Neutral
 	r.any(func(a *gpuquota.Account, ask *gpuquota.Ask) bool {
@@ -255,8 +255,8 @@ func (r *Request) Standing(victim *corev1.Pod) gpuquota.Standing {
 	return standing
 }
 
-// Guaranteed reports whether a pod is within what is guaranteed to others than a namespace, so that it leaves for nobody of that: also not for
-// who wants no whole GPUs, of whom quotas say nothing else.
+// Guaranteed reports whether the GPUs of a pod are guaranteed to other namespaces than the given one, so that the pod leaves for no pod of that
+// namespace. This includes preemptors without whole GPUs, which quotas do not affect otherwise.
 func (q *Quotas) Guaranteed(pod *corev1.Pod, from string) (is bool) {
 	q.with(func(a *gpuquota.Account) {
 		is = a.Standing(pod.UID, &gpuquota.Ask{Namespace: from}) == gpuquota.Protected
@@ -264,7 +264,7 @@ func (q *Quotas) Guaranteed(pod *corev1.Pod, from string) (is bool) {
 	return is
 }
 
-// any asks the account for each pool.
+// any evaluates a predicate for each ask until one is true.
 func (r *Request) any(is func(*gpuquota.Account, *gpuquota.Ask) bool) (found bool) {
 	if r == nil {
 		return false
@@ -279,7 +279,7 @@ func (r *Request) any(is func(*gpuquota.Account, *gpuquota.Ask) bool) (found boo
 	return found
 }
 
-// Together reports whether a pod that has gone leaves more of a quota to another one.
+// Together reports whether the end of a pod frees quota for a waiting one.
 func (q *Quotas) Together(gone, waiting *corev1.Pod) (together bool) {
 	if gpuquota.WholeGPUs(gone) == 0 {
 		return false

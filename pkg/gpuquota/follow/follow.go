@@ -1,6 +1,5 @@
-// Package follow keeps the account of who has how many GPUs of which GPUQuota, as the plugins of a scheduler share it. It counts
-// the pods that there are, so that a scheduler that has just become the leader knows what the one before it knew; beside, those
-// that this process has chosen a node for. In a cluster without GPUQuotas it keeps nothing.
+// Package follow keeps the account of GPUQuota usage for the plugins of a scheduler. It counts the existing pods, so that a new leader knows what the
+// previous one knew, and the pods that this process has assumed on a node. In a cluster without GPUQuotas it keeps nothing.
 package follow
 
 import (
@@ -20,31 +19,31 @@ import (
 )
 
 const (
-	// gather is how long changes are gathered before anybody is told of them: there may be many.
+	// gather is how long changes are collected before the notification: there may be many.
 	gather = 100 * time.Millisecond
-	// promised is how long GPUs are kept for a pod after others were told to leave for it: by then it is nominated, which counts.
+	// promised is how long GPUs are reserved for a preemptor: by then it is nominated, which also counts.
 	promised = 10 * time.Second
 )
 
-// Quotas are those of the cluster, from memory. Nothing that asks them waits for anything. nil has none.
+// Quotas are the cluster's GPUQuotas, in memory. Queries never block on I/O. nil has none.
 type Quotas struct {
 	now func() time.Time
 
 	once sync.Once
-	// store is that of the informer, nil where none runs, and synced says that its objects have been told of.
+	// store is the informer's store, nil if none runs. synced reports that its objects have been processed.
 	store  cache.Store
 	synced cache.InformerSynced
 	pods   cache.Indexer
 	nodes  listersv1.NodeLister
 
-	// active says that there are some, or have been, and outdated that all is to be counted again.
+	// active says that GPUQuotas exist or existed. outdated says that everything must be recounted.
 	active, outdated atomic.Bool
 	revision         atomic.Uint64
 
 	mu      sync.Mutex
 	account *gpuquota.Account
 	unitOf  func(*corev1.Pod) string
-	// chosen are the nodes of pods that are on their way there, and kept those that others leave for pods.
+	// chosen are the nodes of assumed pods, and nominees the nodes reserved for preemptors.
 	chosen map[types.UID]string
 	kept   map[types.UID]promise
 	// strange are the nodes of pods that are not known yet.
@@ -53,14 +52,14 @@ type Quotas struct {
 	timer   *time.Timer
 }
 
-// promise is a node that others leave for a pod.
+// promise is a node that victims are leaving for a pod.
 type promise struct {
 	pod   *corev1.Pod
 	node  string
 	until time.Time
 }
 
-// New returns quotas by a clock, time.Now if it is nil. They are none until they are followed.
+// New returns quotas with a clock, time.Now if it is nil. They are empty until they are watched.
 func New(now func() time.Time) *Quotas {
 	if now == nil {
 		now = time.Now
@@ -68,8 +67,8 @@ func New(now func() time.Time) *Quotas {
 	return &Quotas{now: now, chosen: map[types.UID]string{}, kept: map[types.UID]promise{}}
 }
 
-// Follow keeps the account in step with the cluster. The first call counts: all profiles of a process have the same informers.
-// A handle that knows no API server has no quotas, nor has nil.
+// Follow keeps the account in sync with the cluster. Only the first call has an effect: all profiles of a process share the informers. A handle
+// without an API server has no quotas, and neither has nil.
 func (q *Quotas) Follow(handle fwk.Handle) (err error) {
 	if q == nil || handle.KubeConfig() == nil {
 		return nil
@@ -85,7 +84,7 @@ func (q *Quotas) Follow(handle fwk.Handle) (err error) {
 	return err
 }
 
-// GatherBy tells which pods leave together: those of which this says the same.
+// GatherBy sets the function that groups pods into units: pods with the same result are evicted together.
 func (q *Quotas) GatherBy(unitOf func(*corev1.Pod) string) {
 	if q == nil {
 		return
@@ -95,7 +94,7 @@ func (q *Quotas) GatherBy(unitOf func(*corev1.Pod) string) {
 	q.unitOf = unitOf
 }
 
-// OnChange has a function called when GPUQuotas have changed. There is one such function.
+// OnChange sets the function to call when GPUQuotas change. There is one such function.
 func (q *Quotas) OnChange(changed func()) {
 	if q == nil {
 		return
@@ -105,7 +104,7 @@ func (q *Quotas) OnChange(changed func()) {
 	q.changed = changed
 }
 
-// Any reports whether there are any.
+// Any reports whether there are GPUQuotas.
 func (q *Quotas) Any() bool {
 	return q != nil && q.store != nil && (q.active.Load() || !q.synced() && len(q.store.ListKeys()) > 0)
 }
@@ -130,7 +129,7 @@ func (q *Quotas) with(do func(*gpuquota.Account)) {
 	}
 }
 
-// current is the account, nil for none. q.mu is held.
+// current returns the account, nil for none. The caller holds q.mu.
 func (q *Quotas) current() *gpuquota.Account {
 	if q.outdated.Swap(false) || !q.synced() {
 		q.account = q.count()
@@ -142,7 +141,7 @@ func (q *Quotas) current() *gpuquota.Account {
 	return q.account
 }
 
-// count counts all pods anew.
+// count recounts all pods.
 func (q *Quotas) count() *gpuquota.Account {
 	var quotas []gpuquota.Quota
 	for _, object := range q.store.List() {
@@ -165,7 +164,7 @@ func (q *Quotas) count() *gpuquota.Account {
 	return a
 }
 
-// expire ends what was promised to pods that are not nominated by now.
+// expire drops reservations of pods that are not nominated in time.
 func (q *Quotas) expire() {
 	now := q.now()
 	for uid, promise := range q.kept {
@@ -176,12 +175,12 @@ func (q *Quotas) expire() {
 	}
 }
 
-// Reserve notes that a pod goes to a node.
+// Reserve records that a pod is assumed on a node.
 func (q *Quotas) Reserve(pod *corev1.Pod, node string) {
 	q.move(pod, func() { q.chosen[pod.UID] = node })
 }
 
-// Unreserve notes that it does not.
+// Unreserve reverts Reserve.
 func (q *Quotas) Unreserve(pod *corev1.Pod) {
 	q.move(pod, func() { delete(q.chosen, pod.UID) })
 }
@@ -193,7 +192,7 @@ func (q *Quotas) move(pod *corev1.Pod, change func()) {
 	})
 }
 
-// Promise keeps GPUs for pods that others are about to leave nodes for, until they are nominated.
+// Promise reserves GPUs for preemptors until they are nominated.
 func (q *Quotas) Promise(pods []*corev1.Pod, to map[types.UID]string) {
 	q.with(func(a *gpuquota.Account) {
 		for _, pod := range pods {

@@ -21,7 +21,7 @@ import (
 
 var gpuQuotas = names.SchemeGroupVersion.WithResource("gpuquotas")
 
-// known is what is kept of a GPUQuota. One that cannot be read, as by a CRD that others have changed, is not usable.
+// known is the stored part of a GPUQuota. An unreadable one, as by a modified CRD, is not usable.
 type known struct {
 	metav1.ObjectMeta
 
@@ -29,19 +29,19 @@ type known struct {
 	usable bool
 }
 
-// sameRules reports whether something else of a GPUQuota has changed than what it says: its status, which changes with each job. To count all
-// pods for that, and to try all that wait, would stop the scheduler.
+// sameRules reports whether an update left the rules of a GPUQuota unchanged. Its status changes with each job, and recounting all pods and retrying
+// all waiting ones each time would stall the scheduler.
 func sameRules(old, object any) bool {
 	before, known1 := old.(*known)
 	after, known2 := object.(*known)
 	return known1 && known2 && before.usable == after.usable && before.quota.Equal(&after.quota)
 }
 
-// keyOfQuotas is the type by which informers.SharedInformerFactory knows our informer from all others.
+// keyOfQuotas is the type that identifies our informer in informers.SharedInformerFactory.
 type keyOfQuotas struct{ unstructured.Unstructured }
 
-// follow has GPUQuotas, pods and nodes told of. The quotas are one of the scheduler's informers, so that it waits for them before
-// its first cycle.
+// follow adds event handlers for GPUQuotas, pods and nodes. The quota informer belongs to the scheduler's factory, so that the scheduler waits for
+// its sync before the first cycle.
 func (q *Quotas) follow(factory informers.SharedInformerFactory, api dynamic.Interface) error {
 	quotas, err := informerOf(factory, api)
 	if err != nil {
@@ -83,7 +83,7 @@ func informerOf(factory informers.SharedInformerFactory, api dynamic.Interface) 
 	return informer, nil
 }
 
-// keep reads a GPUQuota.
+// keep converts a GPUQuota.
 func keep(object any) (any, error) {
 	raw, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -99,7 +99,7 @@ func keep(object any) (any, error) {
 	return out, nil
 }
 
-// Know tells a scheduler whose informers do not run, as in a test, which GPUQuotas there are.
+// Know fills the informer's store for a scheduler whose informers do not run, as in a test.
 func Know(factory informers.SharedInformerFactory, quotas ...*names.GPUQuota) error {
 	informer, err := informerOf(factory, nil)
 	if err != nil {
@@ -113,8 +113,8 @@ func Know(factory informers.SharedInformerFactory, quotas ...*names.GPUQuota) er
 	return nil
 }
 
-// BeTold has the account kept by what [Quotas.Tell] tells from now on, for a scheduler whose informers do not run, as in a simulation.
-// Without it all is counted anew for each question.
+// BeTold keeps the account up to date through [Quotas.UpdatePod], for a scheduler whose informers do not run, as in a simulation. Without it each
+// query recounts everything.
 func (q *Quotas) BeTold() {
 	if q.store == nil {
 		return
@@ -124,10 +124,10 @@ func (q *Quotas) BeTold() {
 	q.outdated.Store(true)
 }
 
-// Tell notes a pod that has come, has changed, or is gone from the informer.
+// Tell records an added, changed or deleted pod of the informer.
 func (q *Quotas) Tell(pod *corev1.Pod) { q.podChanged(pod) }
 
-// quotasChanged has all counted anew when somebody asks next, and tells of it in a while.
+// quotasChanged schedules a recount with the next query, and a delayed notification.
 func (q *Quotas) quotasChanged() {
 	q.revision.Add(1)
 	q.active.Store(true)
@@ -158,7 +158,7 @@ func (q *Quotas) podChanged(object any) {
 	}
 }
 
-// nodeAdded has all counted anew where pods of a node were counted that was not known.
+// nodeAdded schedules a recount if pods were counted on this node while it was unknown.
 func (q *Quotas) nodeAdded(object any) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -171,7 +171,7 @@ func (q *Quotas) nodeAdded(object any) {
 	})
 }
 
-// nodeChanged has all counted anew when a node has come to another pool, or is of another type.
+// nodeChanged schedules a recount when a node changes its pool or GPU type.
 func (q *Quotas) nodeChanged(old, object any) {
 	before, known := old.(*corev1.Node)
 	after, ok := object.(*corev1.Node)

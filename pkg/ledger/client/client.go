@@ -1,4 +1,4 @@
-// Package client asks the ledger, which package server serves, with the credentials that the API server knows a user by.
+// Package client queries the ledger, which package server serves, with the user's credentials for the API server.
 package client
 
 import (
@@ -18,21 +18,21 @@ import (
 	"g8s.host/gpu-scheduler/pkg/serverclient"
 )
 
-// Options say where the ledger is.
+// Options are the address of the ledger.
 type Options serverclient.Options
 
-// Validate says what is wrong with the options.
+// Validate returns what is wrong with the options.
 func (o *Options) Validate() error {
 	return (*serverclient.Options)(o).Validate("ledger", "https://gpu-ledger.example.com")
 }
 
-// Client asks one ledger.
+// Client queries one ledger.
 type Client struct {
 	address string
 	http    *http.Client
 }
 
-// New returns a client that asks with the credentials of config, which are for the API server of the same cluster.
+// New returns a client that uses the credentials of config, which are for the API server of the same cluster.
 func New(config *rest.Config, o Options) (*Client, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -44,15 +44,15 @@ func New(config *rest.Config, o Options) (*Client, error) {
 	return &Client{address: strings.TrimSuffix(o.Address, "/"), http: client}, nil
 }
 
-// Query says what to ask. The zero value of a field asks for any.
+// Query selects what to read. Zero fields match anything.
 type Query struct {
-	// Namespaces are those that are asked about, none for all.
+	// Namespaces are those to query, none for all.
 	Namespaces []string
-	// By is what usage is summed by.
+	// By are the keys to sum usage by.
 	By               []ledger.Key
 	Name, User, Pool string
 	Since, Until     time.Time
-	// Limit is how many jobs to return.
+	// Limit bounds the jobs to return.
 	Limit int
 }
 
@@ -83,36 +83,36 @@ func (q *Query) values() url.Values {
 	return out
 }
 
-// Usage asks who held how much of GPUs.
+// Usage returns GPU usage.
 func (c *Client) Usage(ctx context.Context, q Query) (out ledger.Usage, err error) {
 	return out, c.get(ctx, "usage?"+q.values().Encode(), &out)
 }
 
-// Jobs asks which jobs have finished. The second result tells whether there are more.
+// Jobs returns finished jobs. The second result reports whether there are more.
 func (c *Client) Jobs(ctx context.Context, q Query) ([]ledger.Job, bool, error) {
 	var out ledger.JobList
 	err := c.get(ctx, "jobs?"+q.values().Encode(), &out)
 	return out.Items, out.More, err
 }
 
-// mostOfRuns bounds an answer with runs, in bytes: the scheduler asks for them, too, and has not much to spare. It is some 800 for each
-// of those that are worth asking for.
+// mostOfRuns bounds an answer with runs in bytes, because the scheduler reads them, too, and has little memory to spare. It allows some 800 bytes for
+// each run worth reading.
 const mostOfRuns = 4 << 20
 
-// Runs asks for how long jobs held GPUs. The second result tells whether there are more.
+// Runs returns how long jobs held GPUs. The second result reports whether there are more.
 func (c *Client) Runs(ctx context.Context, q Query) ([]ledger.Run, bool, error) {
 	var out ledger.RunList
 	err := c.getWithin(ctx, "runs?"+q.values().Encode(), mostOfRuns, &out)
 	return out.Items, out.More, err
 }
 
-// Job asks about one job, and what its pods held.
+// Job returns one job with the holdings of its pods.
 func (c *Client) Job(ctx context.Context, namespace, uid string) (out ledger.JobDetail, err error) {
 	return out, c.get(ctx, "jobs/"+url.PathEscape(namespace)+"/"+url.PathEscape(uid), &out)
 }
 
-// Output asks for the end of what the containers of a job printed, the last first; of one pod and of one container of each
-// if they are named. The second result tells whether there is more.
+// Output returns the end of the output of a job's containers, the last first, optionally of one pod and of one container. The second result reports
+// whether there is more.
 func (c *Client) Output(ctx context.Context, namespace, job, pod, container string) ([]ledger.Output, bool, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"pod": pod, "container": container} {
@@ -125,7 +125,7 @@ func (c *Client) Output(ctx context.Context, namespace, job, pod, container stri
 	return out.Items, out.More, err
 }
 
-// Error is the ledger's word for why there is no answer.
+// Error is an error answer of the ledger.
 type Error struct {
 	Status int
 	Text   string
@@ -133,10 +133,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *Error) Says() phrase.Text { return phrase.Of("the ledger says: %s", e.Text) }
 
-// UnreachableError is that no ledger answers at its address.
+// UnreachableError means that no ledger answers at its address.
 type UnreachableError struct {
 	Address string
 	Err     error
@@ -144,10 +144,10 @@ type UnreachableError struct {
 
 func (e *UnreachableError) Error() string { return e.Says().String() }
 
-// Says implements [phrase.Sayer].
+// Says implements [phrase.LocalizedError].
 func (e *UnreachableError) Says() phrase.Text { return phrase.Of("asking the ledger: %s", e.Err) }
 
-// Unwrap is what kept it from answering.
+// Unwrap returns the cause.
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
@@ -155,7 +155,7 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	return c.getWithin(ctx, path, serverclient.MostRead, into)
 }
 
-// getWithin reads so many bytes of an answer at most.
+// getWithin reads at most a number of bytes of an answer.
 func (c *Client) getWithin(ctx context.Context, path string, most int64, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+ledger.APIRoot+path, nil)
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *Client) getWithin(ctx context.Context, path string, most int64, into an
 	if err != nil {
 		return &UnreachableError{Address: c.address, Err: err}
 	}
-	defer func() { _ = response.Body.Close() }() // it was read
+	defer func() { _ = response.Body.Close() }() // the body has been read
 	body := json.NewDecoder(io.LimitReader(response.Body, most))
 	if response.StatusCode != http.StatusOK {
 		var failure ledger.Failure

@@ -8,11 +8,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/phrase"
 )
 
-// placeholder is what stands for something in the address of a log store. JSON in braces, as Grafana has it, is none.
+// placeholder matches a placeholder in the address of a log store. JSON in braces, as in Grafana's addresses, does not match.
 var placeholder = regexp.MustCompile(`\{\w*\}`)
 
-// LogStoreURL is the page on which a cluster's own store of output shows that of a job. {namespace} and {job} of the template
-// stand for them; they are escaped, as they may come from a command line.
+// LogStoreURL returns the page of a cluster's own log store for a job. It replaces {namespace} and {job} in the template. The values are escaped,
+// because they may come from a command line.
 func LogStoreURL(template, namespace, job string) (string, error) {
 	for _, found := range placeholder.FindAllString(template, -1) {
 		if found != "{namespace}" && found != "{job}" {

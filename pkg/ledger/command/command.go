@@ -1,5 +1,4 @@
-// Package command is the command line of gpu-ledger: which cluster it follows, where it keeps the ledger and for how long,
-// and where it answers.
+// Package command is the command line of gpu-ledger: the cluster that it records, the location and retention of the ledger, and its address.
 package command
 
 import (
@@ -39,9 +38,9 @@ type options struct {
 
 const (
 	day = 24 * time.Hour
-	// leastRetention keeps what a month's bill is made from.
+	// leastRetention is the shortest retention, which keeps the data of a bill.
 	leastRetention = day
-	// trimEvery is how often what is too old is taken away.
+	// trimEvery is how often expired records are deleted.
 	trimEvery = time.Hour
 	fileName  = "ledger.db"
 )
@@ -72,7 +71,7 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// outputBudget is the budget in bytes.
+// outputBudget returns the budget in bytes.
 func (o *options) outputBudget() (int64, error) {
 	quantity, err := resource.ParseQuantity(o.budget)
 	if err != nil || quantity.Sign() < 0 {
@@ -81,7 +80,7 @@ func (o *options) outputBudget() (int64, error) {
 	return quantity.Value(), nil
 }
 
-// check refuses what could not be meant.
+// check rejects invalid settings.
 func (o *options) check() error {
 	if _, err := o.outputBudget(); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
 	}
 	log := slog.New(slog.NewJSONHandler(stderr, nil))
 	klog.SetLogger(logr.FromSlogHandler(log.Handler()))
-	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) // what watches the certificate
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) // for the certificate watcher
 	client, err := o.client()
 	if err != nil {
 		return err
@@ -152,10 +151,10 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (err error) {
 	return nil
 }
 
-// whenFull is how long what writes waits when the disk is full: it goes on where it was, in the room that was made.
+// whenFull is how long a writer waits when the disk is full. It then resumes in the space that was freed.
 const whenFull = 5 * time.Second
 
-// lasting runs what writes the ledger, again where the disk is full: a ledger that ended would be started again on the same disk.
+// lasting runs a writer of the ledger, and restarts it when the disk is full: a process that exited would be restarted on the same disk.
 func lasting(ctx context.Context, log *slog.Logger, run func() error) error {
 	for {
 		err := run()
@@ -171,7 +170,7 @@ func lasting(ctx context.Context, log *slog.Logger, run func() error) error {
 	}
 }
 
-// measurer is what keeps how busy GPUs were, nil where there is no Prometheus to ask.
+// measurer returns the recorder of GPU load, nil without Prometheus.
 func (o *options) measurer(ledger *store.Store, log *slog.Logger) (*measure.Measurer, error) {
 	if o.prometheus == "" {
 		return nil, nil
@@ -197,7 +196,7 @@ func (o *options) client() (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// trim takes away what is too old, until ctx ends.
+// trim deletes expired records until ctx ends.
 func (o *options) trim(ctx context.Context, ledger *store.Store, log *slog.Logger) error {
 	for {
 		count, err := ledger.Trim(time.Now().Add(-o.retention))

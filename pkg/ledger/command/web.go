@@ -28,14 +28,14 @@ const (
 	grace          = 10 * time.Second
 )
 
-// web answers by HTTPS.
+// web serves HTTPS.
 type web struct {
 	server      *http.Server
 	listener    net.Listener
 	certificate *certwatcher.CertWatcher
 }
 
-// web listens. Probes need no credentials, and tell nothing else.
+// web creates the server and listens. Probes need no credentials and reveal nothing else.
 func (o *options) web(ctx context.Context, ledger http.Handler, full func() bool, log *slog.Logger) (*web, error) {
 	certificate, err := certwatcher.New(o.certFile, o.keyFile)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *options) web(ctx context.Context, ledger http.Handler, full func() bool
 			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 			TLSConfig: &tls.Config{
 				MinVersion: tls.VersionTLS12, GetCertificate: certificate.GetCertificate,
-				// Who shows a certificate is known by it; whether it is one of the cluster's users is decided later.
+				// A client certificate identifies the caller. The gate later decides whether it belongs to a user of the cluster.
 				ClientAuth: tls.RequestClientCert,
 			},
 		},
@@ -65,7 +65,7 @@ func (o *options) web(ctx context.Context, ledger http.Handler, full func() bool
 	return out, nil
 }
 
-// serve answers until ctx ends, and lets questions that are being answered finish.
+// serve answers until ctx ends, and lets running queries finish.
 func (w *web) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.certificate.Start(ctx) })
@@ -88,7 +88,7 @@ func (w *web) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// readiness says what keeps the ledger from writing all down. It answers questions all the same.
+// readiness reports a full disk, which keeps the ledger from recording everything. Queries still work.
 func readiness(full func() bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		text := "ok\n"

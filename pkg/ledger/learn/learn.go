@@ -1,6 +1,6 @@
-// Package learn has at hand how long jobs have run, for who cannot wait for the ledger: it asks beside, some times an hour, and tells
-// what it has learnt. A ledger that does not answer, or says what nobody can make sense of, is asked again; what it has said before counts for
-// a day, and then nothing is known. What it is told is bounded, whatever the ledger sends.
+// Package learn keeps statistics of job run times for callers that cannot wait for the ledger: it queries the ledger in the background some times per
+// hour. If the ledger fails or returns invalid data, it retries. The previous result remains valid for a day; after that nothing is known. The result
+// is bounded, whatever the ledger returns.
 package learn
 
 import (
@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// every is how often the ledger is asked, and again after how long one that did not answer within patience.
+	// every is the query interval, and retryInterval the retry interval after a query that failed or took longer than queryTimeout.
 	every, again = 10 * time.Minute, time.Minute
 	patience     = 10 * time.Second
-	// longest is for how long counts what the ledger has said that does not answer any more.
+	// longest is how long a result remains valid while the ledger does not answer.
 	longest = 24 * time.Hour
 )
 
-// Follow asks until ctx ends, and tells of how long the jobs of each namespace have run; nil when that is not known any more.
+// Follow queries the ledger until ctx ends, and passes the run times of each namespace's jobs to tell; nil when they are no longer known.
 func Follow(ctx context.Context, runs func(context.Context, client.Query) ([]ledger.Run, bool, error), tell func(*survival.History)) {
 	var said time.Time
 	for ctx.Err() == nil {

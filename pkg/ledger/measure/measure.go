@@ -1,6 +1,5 @@
-// Package measure writes into the ledger how busy the GPUs were that pods held, as Prometheus has it. It asks about all GPUs of the
-// cluster at once, a few minutes at a time, so that neither many jobs nor long ones cost more questions. What it is not told
-// stays unknown.
+// Package measure records in the ledger the load of the GPUs that pods held, from Prometheus. It queries all GPUs of the cluster at once, for a few
+// minutes at a time, so that neither many nor long jobs cost more queries. Missing data stays unknown.
 package measure
 
 import (
@@ -14,48 +13,47 @@ import (
 )
 
 const (
-	// step is what the past is divided into: a pod's first and last are unknown, as others may have had its GPUs in them, too.
+	// step is the resolution. The first and last step of a pod are unknown, because other pods may have had its GPUs in them, too.
 	step = time.Minute
-	// lag is how long after it something is asked about: exporters are asked from time to time, and kubelets tell with a delay
-	// when a container has ended.
+	// lag is the delay before a time is queried: exporters are scraped periodically, and kubelets report the end of a container with a delay.
 	lag = 2 * time.Minute
-	// every is how much is asked about at a time, and how often while nothing is left to catch up with.
+	// every is the length of a query, and the query interval when there is no backlog.
 	every = 5 * time.Minute
-	// mostSteps is how much is asked about at most, of 10,000 GPUs some 7 MB.
+	// mostSteps bounds the steps of a query; for 10,000 GPUs the answer has some 7 MB.
 	mostSteps = 15
-	// pause is the time between two questions: six a minute.
+	// pause is the interval between queries: six per minute.
 	pause = 10 * time.Second
-	// mostBehind is how long ago something is still asked about. What Prometheus did not tell within that time stays unknown.
+	// mostBehind is the maximum backlog. Older data that Prometheus did not provide stays unknown.
 	mostBehind = 24 * time.Hour
 )
 
-// Prometheus knows how busy GPUs were; [gpumetrics.Client] does.
+// Prometheus provides the past load of GPUs; [gpumetrics.Client] implements it.
 type Prometheus interface {
 	ReadMeans(ctx context.Context, end time.Time, step time.Duration, steps int) (*gpumetrics.Past, error)
 }
 
-// Book is where it is written down. The store of the ledger is one.
+// Book stores the load. The ledger's store implements it.
 type Book interface {
-	// Measured is until when it is, zero for never, and until when something is followed.
+	// Measured returns the time until which the load is stored, zero for never, and the time until which a resource is recorded.
 	Measured(of string) (measured, followed time.Time, err error)
-	// Measure adds to each holding of a time what load says of it.
+	// Measure adds the load to each holding of a time range.
 	Measure(from, to time.Time, load func(*ledger.Holding) ledger.Load) error
 }
 
-// Measurer measures what pods of one cluster hold.
+// Measurer records the GPU load of one cluster's pods.
 type Measurer struct {
 	Book       Book
 	Prometheus Prometheus
-	// Pods is what the Book calls the following of pods.
+	// Pods is the Book's name for the recording of pods.
 	Pods string
 	Log  *slog.Logger
 	Now  func() time.Time
 
-	// most is how many steps are asked about at most, fewer where an answer was too large; 0 before the first.
+	// most bounds the steps of a query, reduced after an answer was too large; 0 before the first query.
 	most int
 }
 
-// Run measures until ctx ends, or the ledger cannot be written. A Prometheus that does not answer is asked again later.
+// Run records the load until ctx ends, or the ledger cannot be written. It retries if Prometheus does not answer.
 func (m *Measurer) Run(ctx context.Context) error {
 	for {
 		wait, err := m.next(ctx)
@@ -70,7 +68,7 @@ func (m *Measurer) Run(ctx context.Context) error {
 	}
 }
 
-// next measures the next time that is over, and says how long to wait before the one after it.
+// next records the next completed time range, and returns how long to wait before the one after it.
 func (m *Measurer) next(ctx context.Context) (wait time.Duration, err error) {
 	if m.most == 0 {
 		m.most = mostSteps
@@ -91,7 +89,7 @@ func (m *Measurer) next(ctx context.Context) (wait time.Duration, err error) {
 	return pause, m.Book.Measure(from, to, func(h *ledger.Holding) ledger.Load { return load(h, past, from, steps) })
 }
 
-// unanswered says of a question that was not answered when to ask again: for less at once where the answer was too large.
+// unanswered returns when to retry a failed query. If the answer was too large, the next query is shorter.
 func (m *Measurer) unanswered(ctx context.Context, steps int, err error) time.Duration {
 	if errors.Is(err, gpumetrics.ErrTooLarge) && steps > 1 {
 		m.most = steps / 2
@@ -103,8 +101,7 @@ func (m *Measurer) unanswered(ctx context.Context, steps int, err error) time.Du
 	return every
 }
 
-// due is the next time to ask about: from when, and how many steps; none while too little of it is over, or is not known to be
-// held by whom.
+// due returns the start and length in steps of the next query; no steps while too little time has completed, or its holdings are not known.
 func due(measured, followed, now time.Time, most int) (from time.Time, steps int) {
 	end := now.Add(-lag)
 	if followed.Before(end) {
@@ -120,8 +117,7 @@ func due(measured, followed, now time.Time, most int) (from time.Time, steps int
 	return from, min(most, int(end.Sub(from)/step))
 }
 
-// load is how busy the GPUs of a pod were in the steps through which it held them all. Of a GPU that it shares it is not known who
-// made it busy.
+// load returns the load of a pod's GPUs in the steps throughout which it held all of them. The load of a shared GPU cannot be attributed.
 func load(h *ledger.Holding, past *gpumetrics.Past, from time.Time, steps int) ledger.Load {
 	var measured, busy time.Duration
 	for _, card := range h.GPUs {

@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// jobBook writes down what becomes of jobs of one kind of object.
+// jobBook records the jobs of one resource.
 type jobBook struct {
 	recorder *Recorder
 	of       string
@@ -64,7 +64,7 @@ func (b *jobBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
 	})
 }
 
-// see writes down a job as it was seen.
+// see records an observed job.
 func (b *jobBook) see(tx *store.Tx, object metav1.Object, gone bool, at time.Time) error {
 	next, ok := jobOf(object, b.of)
 	if !ok {
@@ -93,7 +93,7 @@ func (b *jobBook) see(tx *store.Tx, object metav1.Object, gone bool, at time.Tim
 	return tx.Adopt(next)
 }
 
-// within bounds when a job has finished, as users can write when one was cancelled: such as in the year 0, which no JSON has.
+// within bounds the end of a job, because users can write the cancellation time: such as in the year 0, which JSON cannot encode.
 func within(finished, created, seen time.Time) time.Time {
 	switch {
 	case finished.IsZero():
@@ -106,7 +106,7 @@ func within(finished, created, seen time.Time) time.Time {
 	return finished
 }
 
-// taken notes that a job was deleted, which ends one that had not ended.
+// taken records that a job was deleted, which ends one that had not ended.
 func taken(job *ledger.Job, at time.Time) {
 	job.Deleted = at.UTC().Truncate(time.Second)
 	if job.Finished.IsZero() {
@@ -114,7 +114,7 @@ func taken(job *ledger.Job, at time.Time) {
 	}
 }
 
-// jobOf is what is remembered of a job, in the words that gpuctl has for jobs; false for an object that is none.
+// jobOf converts an object to the record of a job, in gpuctl's terms; false if it is no job.
 func jobOf(object metav1.Object, of string) (*ledger.Job, bool) {
 	var read snapshot.Snapshot
 	switch object := object.(type) {
@@ -132,7 +132,7 @@ func jobOf(object metav1.Object, of string) (*ledger.Job, bool) {
 		UID: string(object.GetUID()), Object: of, Namespace: job.Namespace, Name: job.Name, Kind: job.Kind, User: job.User,
 		Pool: job.Pool, Priority: job.Priority, GPUs: job.GPUs, GPUTypes: job.GPUTypes, Created: job.Created.UTC().Truncate(time.Second),
 	}
-	if job.Array != nil { // however many tasks are left
+	if job.Array != nil { // regardless of the remaining tasks
 		out.GPUs = job.PodGPUs * int64(job.Array.AtOnce)
 	}
 	switch job.Status {

@@ -19,11 +19,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// errBroken says that reading an output ended before the output did.
+// errBroken means that reading ended before the output did.
 var errBroken = errors.New("it broke off")
 
-// keep reads the end of what a container printed. What it printed is kept even where the connection breaks, and called
-// incomplete, as it is where it is too much to be read to its end: that would be so again, so it is not tried.
+// keep reads and stores the end of a container's output. If the connection breaks, it stores the output so far as incomplete. It does the same for
+// output that is too long to be read to its end, without a retry, because a retry would have the same result.
 func (o *Outputs) keep(ctx context.Context, t task, container string) error {
 	pod := t.pod
 	if kept, err := o.Store.HasOutput(string(pod.UID), container); err != nil || kept {
@@ -56,12 +56,12 @@ func (o *Outputs) keep(ctx context.Context, t task, container string) error {
 	}, o.Budget))
 }
 
-// readTo reads a stream to its end, or says that it is too much, or broke off.
+// readTo reads a stream to its end, or reports that it is too long or broke off.
 func (o *Outputs) readTo(ctx context.Context, tail io.Writer, stream io.Reader, t task, container string) (tooMuch bool, err error) {
 	read, err := io.Copy(tail, io.LimitReader(stream, mostRead))
 	switch {
 	case ctx.Err() != nil && t.isOver():
-		return false, nil // it was listened to beyond its end
+		return false, nil // the pod had ended before
 	case err != nil:
 		return false, fmt.Errorf("reading the output: %w", err)
 	case read == mostRead:
@@ -76,8 +76,8 @@ func (o *Outputs) readTo(ctx context.Context, tail io.Writer, stream io.Reader, 
 	return false, nil
 }
 
-// stillRuns reports whether a container still runs whose output has ended: the API server ends it like that, too, when it loses
-// the kubelet. A kubelet tells of the end of a container a moment after that of its output.
+// stillRuns reports whether a container whose stream has ended still runs: the API server also ends the stream when it loses the kubelet. A kubelet
+// reports the end of a container a moment after that of its output.
 func (o *Outputs) stillRuns(ctx context.Context, t task, container string) bool {
 	select {
 	case <-t.gone:
@@ -93,7 +93,7 @@ func (o *Outputs) stillRuns(ctx context.Context, t task, container string) bool 
 		Namespace: t.pod.Namespace, Fields: fields.OneTermEqualSelector(metav1.ObjectNameField, t.pod.Name).String(),
 	}))
 	if err != nil {
-		return true // nobody knows that it has ended
+		return true // assume that it still runs
 	}
 	for i := range now.Pods {
 		if pod := &now.Pods[i]; pod.UID == t.pod.UID && !gpu.HasEnded(pod) {
@@ -109,7 +109,7 @@ func runs(pod *corev1.Pod, container string) bool {
 	})
 }
 
-// patienceWith is how long a pod that is being deleted is listened to.
+// patienceWith returns how long a terminating pod is followed.
 func patienceWith(pod *corev1.Pod, now time.Time) time.Duration {
 	left := time.Duration(0)
 	if pod.DeletionTimestamp != nil {

@@ -21,75 +21,73 @@ import (
 )
 
 const (
-	// MaxTail is how much of the output of a container is kept.
+	// MaxTail is how much output is kept per container.
 	MaxTail = 1 << 20
-	// tailLines is how many lines kubelet is asked for, and mostRead how much of them is read: lines may be long.
+	// tailLines is how many lines are requested from the kubelet, and mostRead how many bytes are read of them: lines may be long.
 	tailLines = 20000
 	mostRead  = 64 << 20
-	// readers is how many pods that have ended are read at a time, each how many of them of one namespace, and waiting how many
-	// more may wait for that.
+	// readers is how many ended pods are read at a time, readersPerNamespace how many of them per namespace, and maxWaiting how many more may wait.
 	readers = 8
 	each    = 2
 	waiting = 4096
-	// listeners is how many pods that are being deleted are listened to, and ofNamespace how many of them may be of one
-	// namespace: a pod may take an hour to end. Of others what they have printed so far is kept.
+	// listeners is how many terminating pods are followed, and listenersPerNamespace how many of them per namespace: a pod may take an hour to end.
+	// For others, the output so far is kept.
 	listeners   = 64
 	ofNamespace = 16
-	// readLimit is how long one reading of what a pod printed may take: a kubelet may accept, and never answer.
+	// readLimit bounds one read of a pod's output: a kubelet may accept a connection and never answer.
 	readLimit = time.Minute
-	// lastWords is how long the output of a pod that is gone may be on its way.
+	// lastWords is how long the output of a deleted pod may still be in transit.
 	lastWords = 2 * time.Second
-	// tries is how often an output is asked for that cannot be read, and pause how long after the last time.
+	// tries is how often a failed read is attempted, and pause the delay between attempts.
 	tries = 3
 	pause = 2 * time.Second
-	// share is how many pods of one namespace may wait, so that those of others are read, too.
+	// share bounds the waiting pods of one namespace, so that those of others are read, too.
 	share = waiting / 4
-	// afterGrace is how much longer than its grace a pod that is being deleted is listened to.
+	// afterGrace is how long a terminating pod is followed beyond its grace period.
 	afterGrace = time.Minute
-	// maxContainers is of how many containers of a pod the output is kept.
+	// maxContainers is how many containers per pod are kept.
 	maxContainers = 8
 )
 
-// Outputs keeps the end of what jobs have printed. A pod that has ended is read at once. One that is being deleted is listened
-// to until it is gone: kubelet lets it print for as long as its grace, and its output goes with it.
+// Outputs keeps the end of the output of jobs. An ended pod is read at once. A terminating pod is followed until it is gone: it may print during its
+// grace period, and its output is deleted with it.
 type Outputs struct {
 	Client kubernetes.Interface
 	Store  *store.Store
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Budget is how many bytes are kept at the most.
+	// Budget is the maximum number of bytes kept.
 	Budget int64
 
 	queue chan task
 	mu    sync.Mutex
-	// busy are the pods that are being read, or wait for it, by UID; and listening how many of each namespace are listened to,
-	// of all under "".
+	// busy are the pods that are being read or wait for it, by UID. listening counts the followed pods per namespace, and in total under "".
 	busy      map[string]*parting
 	listening map[string]int
-	// held is how many pods of each namespace are busy.
+	// held counts the busy pods of each namespace.
 	held map[string]int
-	// past is what was read of pods, by UID.
+	// past is what was read of each pod, by UID.
 	past *lru.Cache
 }
 
 // task is a pod to be read.
 type task struct {
 	pod *corev1.Pod
-	// follow listens to it until its end.
+	// follow reads the output until its end.
 	follow bool
 	*parting
-	// ended says that no more will be printed.
+	// ended says that no more output will come.
 	ended bool
 }
 
-// parting is how a pod goes.
+// parting describes the deletion of a pod.
 type parting struct {
-	// gone is closed when it is no longer there. Its containers had ended by then if over says so, as a kubelet has it.
+	// gone is closed when the pod is deleted. over says that its containers had ended by then, according to the kubelet.
 	gone chan struct{}
 	over bool
 }
 
-// isOver reports whether a pod is gone and has printed all that it will.
+// isOver reports whether a pod is deleted and has no more output.
 func (p *parting) isOver() bool {
 	select {
 	case <-p.gone:
@@ -99,7 +97,7 @@ func (p *parting) isOver() bool {
 	}
 }
 
-// NewOutputs returns what keeps output in a store.
+// NewOutputs returns an Outputs that keeps output in a store.
 func NewOutputs(client kubernetes.Interface, s *store.Store, log *slog.Logger, budget int64) *Outputs {
 	return &Outputs{
 		Client: client, Store: s, Log: log, Now: time.Now, Budget: budget,
@@ -108,7 +106,7 @@ func NewOutputs(client kubernetes.Interface, s *store.Store, log *slog.Logger, b
 	}
 }
 
-// Ending takes a pod that is being deleted, or has ended. It never waits: the ledger is written meanwhile.
+// Ending queues a pod that is terminating or has ended. It never blocks, because the ledger is being written.
 func (o *Outputs) Ending(pod *corev1.Pod) {
 	if pod.Labels[names.LabelJob] == "" || !hasStarted(pod) {
 		return
@@ -135,7 +133,7 @@ func hasStarted(pod *corev1.Pod) bool {
 	return false
 }
 
-// take notes that a pod is being read; false if it is already.
+// take registers a pod for reading; false if it is registered already, or need not be read.
 func (o *Outputs) take(pod *corev1.Pod) (task, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -160,7 +158,7 @@ func (o *Outputs) take(pod *corev1.Pod) (task, bool) {
 	return next, true
 }
 
-// lean is what is needed of a pod: those that wait may be thousands, and each as large as an object may be.
+// lean returns the needed fields of a pod: thousands may wait, each as large as an object may be.
 func lean(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Labels: map[string]string{names.LabelJob: pod.Labels[names.LabelJob]},
@@ -172,7 +170,7 @@ func lean(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// Gone says that a pod is no longer there: who still listens to it hears no more.
+// Gone reports that a pod is deleted, which ends the following of its output.
 func (o *Outputs) Gone(pod *corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -181,7 +179,7 @@ func (o *Outputs) Gone(pod *corev1.Pod) {
 		return
 	}
 	select {
-	case <-leaving.gone: // told before
+	case <-leaving.gone: // reported before
 	default:
 		leaving.over = gpu.HasEnded(pod) || !slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 			return s.State.Terminated == nil
@@ -200,7 +198,7 @@ func (o *Outputs) leave(done task) {
 	o.listen(&done, -1)
 }
 
-// listen counts a pod that is listened to.
+// listen counts followed pods.
 func (o *Outputs) listen(t *task, by int) {
 	if !t.follow {
 		return
@@ -212,7 +210,7 @@ func (o *Outputs) listen(t *task, by int) {
 	}
 }
 
-// Run reads until ctx ends. Namespaces take turns.
+// Run reads queued pods until ctx ends. Namespaces alternate.
 func (o *Outputs) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -224,10 +222,10 @@ func (o *Outputs) Run(ctx context.Context) error {
 		case next := <-o.queue:
 			group.Go(func() {
 				defer o.leave(next)
-				if !next.follow { // those that are listened to are counted already
+				if !next.follow { // followed pods are counted already
 					leave, err := places.Enter(ctx, next.pod.Namespace, 1)
 					if err != nil {
-						return // no more wait of a namespace than may, so it is ctx that has ended
+						return // the waiting pods of a namespace are bounded, so only ctx can have ended
 					}
 					defer leave()
 				}
@@ -243,7 +241,7 @@ func (o *Outputs) read(ctx context.Context, t task) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		if waited(ctx, t.gone) && waited(ctx, time.After(lastWords)) { // what was printed is on its way
+		if waited(ctx, t.gone) && waited(ctx, time.After(lastWords)) { // the output may still be in transit
 			cancel()
 		}
 	}()
@@ -255,7 +253,7 @@ func (o *Outputs) read(ctx context.Context, t task) {
 	}
 }
 
-// waited waits for a channel, and reports whether it got there before the context ended.
+// waited waits for a channel and reports whether it was ready before the context ended.
 func waited[T any](ctx context.Context, until <-chan T) bool {
 	select {
 	case <-ctx.Done():
@@ -265,7 +263,7 @@ func waited[T any](ctx context.Context, until <-chan T) bool {
 	}
 }
 
-// tryToKeep is keep, tried again where the kubelet does not answer, or its answer breaks off.
+// tryToKeep retries keepOutput if the kubelet does not answer or its answer breaks off.
 func (o *Outputs) tryToKeep(ctx context.Context, t task, container string) (err error) {
 	for range tries {
 		if err = o.keep(ctx, t, container); err == nil || apierrors.IsNotFound(err) || !waited(ctx, time.After(pause)) {

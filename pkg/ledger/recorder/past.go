@@ -3,22 +3,22 @@ package recorder
 import corev1 "k8s.io/api/core/v1"
 
 const (
-	// remembered is of how many pods it is known what was read of them, and mostReadings how often one is read that goes on
-	// as it is: each change of a pod that ends is told, and users can change theirs as often as they like.
+	// remembered is how many pods have a read history, and mostReadings how often an unchanged pod is read: each change of a terminating pod is
+	// reported, and users can change theirs as often as they like.
 	remembered   = 4 * waiting
 	mostReadings = 2
 )
 
-// past is what was read of a pod.
+// past is the read history of a pod.
 type past struct {
-	// readings is how often it was read, since it ended if it has.
+	// readings counts the reads, since the pod's end if it has ended.
 	readings        int
 	ended, followed bool
-	// tooMuch says that it prints more than is read.
+	// tooMuch says that its output exceeds what is read.
 	tooMuch bool
 }
 
-// again reports whether there is something to read that was not there the last time, or it may have failed then.
+// again reports whether there may be new output, or the last read may have failed.
 func (p past) again(ended, follow bool) bool {
 	switch {
 	case ended && !p.ended:
@@ -31,7 +31,7 @@ func (p past) again(ended, follow bool) bool {
 	return p.readings < mostReadings
 }
 
-// with is the past after one more reading.
+// with returns the history after one more read.
 func (p past) with(ended, follow bool) past {
 	if ended && !p.ended {
 		return past{readings: 1, ended: true}
@@ -50,7 +50,7 @@ func (o *Outputs) pastOf(uid string) past {
 	return past{}
 }
 
-// giveUp notes that a pod has printed more than is read.
+// giveUp records that a pod's output exceeds what is read.
 func (o *Outputs) giveUp(pod *corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

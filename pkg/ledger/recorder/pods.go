@@ -12,7 +12,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// podBook writes down what pods hold.
+// podBook records the holdings of pods.
 type podBook struct{ recorder *Recorder }
 
 // Listed implements snapshot.Chronicle.
@@ -50,7 +50,7 @@ func (b *podBook) Listed(objects []metav1.Object, since time.Time, at snapshot.P
 	return nil
 }
 
-// vanished ends what was held by pods that are no longer there.
+// vanished ends the holdings of pods that no longer exist.
 func (b *podBook) vanished(tx *store.Tx, there map[string]bool, since, at time.Time) error {
 	var gone []*ledger.Holding
 	err := tx.Open(func(h *ledger.Holding) error {
@@ -81,7 +81,7 @@ func (b *podBook) Changed(changes []snapshot.Change, at snapshot.Point) error {
 				continue
 			}
 			change.At = notBefore(change.At, pod)
-			// What is told later happened later than what had been written before.
+			// A later event happened after earlier writes.
 			if since := earlier(stamp, change.At); since.After(change.Since) {
 				change.Since = since
 			}
@@ -112,8 +112,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// notBefore is when an object was seen: not before the API server wrote it, whose clock the times of Kubernetes are by and may be
-// ahead of ours. Users can write when that was, too.
+// notBefore returns when an object was seen: not before the API server wrote it. Kubernetes' times follow the API server's clock, which may be ahead
+// of ours. Users can write these times, too, so the correction is bounded.
 func notBefore(seen time.Time, object metav1.Object) time.Time {
 	if written := lastWritten(object, seen); written.Sub(seen) <= ledger.MostSkew {
 		return written
@@ -121,7 +121,7 @@ func notBefore(seen time.Time, object metav1.Object) time.Time {
 	return seen
 }
 
-// lastWritten is when an object was last written, by the clock of the API server, or the time that is given if that is later.
+// lastWritten returns when an object was last written, by the API server's clock, or the given time if that is later.
 func lastWritten(object metav1.Object, or time.Time) time.Time {
 	fields := object.GetManagedFields()
 	for i := range fields {
@@ -132,7 +132,7 @@ func lastWritten(object metav1.Object, or time.Time) time.Time {
 	return or
 }
 
-// see writes down what a pod holds once it was seen.
+// see records the holding of an observed pod.
 func (b *podBook) see(tx *store.Tx, seen ledger.Sight) error {
 	uid := string(seen.Pod.UID)
 	known, over, err := tx.Holding(uid)
@@ -162,22 +162,22 @@ func (b *podBook) see(tx *store.Tx, seen ledger.Sight) error {
 	return nil
 }
 
-// isNews reports whether a holding says something that the one before did not.
+// isNews reports whether a holding differs from the previous one.
 func isNews(known, next *ledger.Holding) bool {
 	return known == nil || next.Ended() || next.GPUType != known.GPUType || next.JobUID != known.JobUID || next.Milli != known.Milli
 }
 
-// attribute finds out whose a holding is.
+// attribute sets the job and user of a holding.
 func (b *podBook) attribute(tx *store.Tx, h *ledger.Holding, created time.Time) error {
 	job, err := tx.JobAt(h.Namespace, h.Job, created)
 	if err != nil || job == nil {
-		return err // its job will be seen
+		return err // its job will be seen later
 	}
 	h.JobUID, h.User = job.UID, job.User
 	return nil
 }
 
-// end tells of pods that are about to end, or have.
+// end reports pods that are terminating or have ended.
 func (b *podBook) end(objects []metav1.Object) {
 	if b.recorder.Outputs == nil {
 		return

@@ -1,5 +1,5 @@
-// Package recorder writes the ledger: it follows pods, jobs and nodes, and puts what follows from them into a store, each
-// change together with how far the cluster was followed. So it may be killed at any moment, and goes on where it was.
+// Package recorder writes the ledger: it watches pods, jobs and nodes, and stores the resulting changes, each together with the position in the
+// cluster's history. So it may be killed at any moment, and resumes where it was.
 package recorder
 
 import (
@@ -20,19 +20,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/snapshot"
 )
 
-// FollowPods is what the mark in the store is called of how far pods are followed, which hold GPUs; and so on.
+// FollowPods is the store's mark for pods, which hold GPUs. The other marks are for jobs and deployments.
 const (
 	FollowPods        = "pods"
 	followJobs        = "jobs"
 	followDeployments = "deployments"
 )
 
-// Recorder follows one cluster.
+// Recorder records one cluster.
 type Recorder struct {
 	Client kubernetes.Interface
 	Store  *store.Store
 	Log    *slog.Logger
-	// Outputs, if not nil, are told of pods that are about to end, have ended, and are gone.
+	// Outputs, if not nil, gets pods that are terminating, have ended, or are deleted.
 	Outputs *Outputs
 
 	nodes nodes
@@ -55,14 +55,14 @@ func (r *Recorder) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-r.nodes.ready: // pods tell no type of their GPUs
+		case <-r.nodes.ready: // pods do not show their GPU type
 		}
 		return r.follow(ctx, snapshot.Pods(bound), FollowPods, &podBook{recorder: r})
 	})
 	return group.Wait()
 }
 
-// follow tells a book the history of something, from where the store was left; "" is kept nowhere.
+// follow feeds the history of a resource to a book, from the position in the store; "" is stored nowhere.
 func (r *Recorder) follow(ctx context.Context, want snapshot.Want, of string, book snapshot.Chronicle) error {
 	var from snapshot.Point
 	if of != "" {
@@ -84,14 +84,14 @@ func markOf(at snapshot.Point) store.Mark {
 	return store.Mark{Revision: at.Revision, Time: at.Time.UTC()}
 }
 
-// rememberGone is how long a node is remembered that is gone: its pods may be heard of later. Names of machines of clouds do not come again.
+// rememberGone is how long a deleted node is remembered: events of its pods may arrive later. Cloud machine names are not reused.
 const rememberGone = time.Hour
 
-// nodes remembers of nodes what pods do not tell. Those that are gone are remembered for a while, too.
+// nodes caches what pods do not show about their nodes. Deleted nodes remain for a while.
 type nodes struct {
 	mu    sync.Mutex
 	known map[string]*corev1.Node
-	// gone is since when those are gone that are.
+	// gone is when nodes were deleted.
 	gone  map[string]time.Time
 	ready chan struct{}
 	once  sync.Once
@@ -124,7 +124,7 @@ func (n *nodes) Changed(changes []snapshot.Change, _ snapshot.Point) error {
 	return nil
 }
 
-// note notes whether a node is gone, and forgets those that have been for long.
+// note records whether a node is deleted, and removes those deleted long ago.
 func (n *nodes) note(change *snapshot.Change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	names "g8s.host/gpu-scheduler/pkg/apis/g8s/v1alpha1"
 )
 
-// Slim implements snapshot.Slimmer: of a pod is kept what the ledger writes down, and what keeping its output needs. Users
-// may have filled the rest with a megabyte a pod.
+// Slim implements snapshot.Slimmer. It keeps what the ledger records and what storing output needs. Users may fill the rest with a megabyte per pod.
 func (b *podBook) Slim(object metav1.Object) metav1.Object {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -36,7 +35,7 @@ func (b *podBook) Slim(object metav1.Object) metav1.Object {
 	return out
 }
 
-// slimSpec is what a pod asks of GPUs, and where.
+// slimSpec keeps what a pod requests of GPUs, and where.
 func slimSpec(spec *corev1.PodSpec) corev1.PodSpec {
 	return corev1.PodSpec{
 		NodeSelector: spec.NodeSelector, Overhead: spec.Overhead, Resources: spec.Resources,
@@ -64,12 +63,12 @@ func slimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return out
 }
 
-// jobAnnotations are those of jobs that tell what is remembered of them.
+// jobAnnotations are the annotations that the record of a job needs.
 var jobAnnotations = []string{
 	names.AnnotationUser, names.AnnotationCancelledAt, names.AnnotationPausedAt, names.AnnotationPausedBecause, names.AnnotationIncomplete,
 }
 
-// Slim implements snapshot.Slimmer: a job carries the YAML that it was submitted as, and its pods' environment.
+// Slim implements snapshot.Slimmer. It drops a job's submitted YAML and its pods' environment.
 func (b *jobBook) Slim(object metav1.Object) metav1.Object {
 	var template *corev1.PodTemplateSpec
 	switch object := object.(type) {
@@ -88,7 +87,7 @@ func (b *jobBook) Slim(object metav1.Object) metav1.Object {
 	return object
 }
 
-// only is a map with some of its keys.
+// only returns a map with the given keys.
 func only(of map[string]string, keys ...string) map[string]string {
 	out := maps.Clone(of)
 	maps.DeleteFunc(out, func(key, _ string) bool { return !slices.Contains(keys, key) })

@@ -8,20 +8,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger/store"
 )
 
-// items are a [ledger.JobList], or another list, of items that are JSON already.
+// items is a [ledger.JobList] or another list, with encoded items.
 type items struct {
 	Items []json.RawMessage `json:"items"`
 	More  bool              `json:"more,omitempty"`
 }
 
-// detail is a [ledger.JobDetail], likewise.
+// detail is a [ledger.JobDetail] with encoded holdings.
 type detail struct {
 	*ledger.Job
 	Holdings []json.RawMessage `json:"holdings"`
 	More     bool              `json:"more,omitempty"`
 }
 
-// listOf is a list of items, as many as fit into an answer.
+// listOf returns a list with as many items as fit into an answer.
 func listOf[T any](found []T, more bool, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func listOf[T any](found []T, more bool, err error) (any, error) {
 	return items{Items: fit, More: more || cut}, err
 }
 
-// fitting are the first items that an answer has room for, one at the least. What is written as a byte may be six in JSON.
+// fitting returns the first items that fit into an answer, at least one. A byte may become six in JSON.
 func fitting[T any](found []T) (fit []json.RawMessage, more bool, err error) {
 	fit = make([]json.RawMessage, 0, len(found))
 	size := 0
@@ -47,7 +47,7 @@ func fitting[T any](found []T) (fit []json.RawMessage, more bool, err error) {
 	return fit, false, nil
 }
 
-// sums asks for sums, as many as fit into an answer: all others are the rest.
+// sums returns as many sums as fit into an answer. All others are the rest.
 func (h *handler) sums(q store.UsageQuery) (any, error) {
 	for {
 		usage, err := h.Store.Usage(q)

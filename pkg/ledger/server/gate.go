@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// reviewTTL is how long the answers of reviews are kept: as long as a revoked right may still be seen to work.
+	// reviewTTL is how long reviews are cached, and thus how long a revoked right may still work.
 	reviewTTL     = 5 * time.Second
 	reviewTimeout = 10 * time.Second
 )
@@ -34,20 +34,20 @@ const (
 // reviewBackoff retries reviews that fail for lack of a connection.
 var reviewBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
 
-// Gate asks the cluster who calls and what they may: by the token or the certificate that they show to the API server, too.
-// Who may act for others there may do so here.
+// Gate authenticates and authorizes callers through the cluster, by the token or client certificate that they use for the API server. A caller that
+// may impersonate there may do so here.
 type Gate struct {
 	authn authenticator.Request
 	authz authorizer.Authorizer
-	// certificates are the authorities of client certificates, nil where only tokens count.
+	// certificates provides the CAs of client certificates; nil if only tokens are accepted.
 	certificates *dynamiccertificates.ConfigMapCAController
-	// begin is when a namespace was created that is there now, an error of the API server for one that is not.
+	// begin returns when an existing namespace was created, or the API server's error for a missing one.
 	begin func(ctx context.Context, namespace string) (time.Time, error)
 }
 
-// NewGate returns a gate that asks with a client of the cluster.
+// NewGate returns a gate that uses a client of the cluster.
 func NewGate(client kubernetes.Interface) (*Gate, error) {
-	// Where the API server writes down by whom the certificates of its users are signed.
+	// Here the API server publishes the CA of its users' certificates.
 	certificates, err := dynamiccertificates.NewDynamicCAFromConfigMapController(
 		"client-ca", metav1.NamespaceSystem, "extension-apiserver-authentication", "client-ca-file", client)
 	if err != nil {
@@ -82,7 +82,7 @@ func NewGate(client kubernetes.Interface) (*Gate, error) {
 	return &Gate{authn: newReviews(authn), authz: authz, certificates: certificates, begin: begin}, nil
 }
 
-// Run keeps the authorities of client certificates up to date until ctx ends.
+// Run keeps the CAs of client certificates up to date until ctx ends.
 func (g *Gate) Run(ctx context.Context) error {
 	if g.certificates == nil {
 		return nil
@@ -94,7 +94,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	return nil
 }
 
-// identified lets in who is known to the cluster.
+// identified admits callers that the cluster knows.
 func (g *Gate) identified(next http.Handler) http.Handler {
 	acting := impersonation.WithImpersonation(next, g.authz, scheme.Codecs)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -116,9 +116,8 @@ func (g *Gate) identified(next http.Handler) http.Handler {
 	})
 }
 
-// reach is what of namespaces may be read with a right to their pods; all, where there are none. Who has the right in all
-// namespaces reads what those have left that are gone. Others read of the namespace that has the name now, as one that was
-// deleted may have been that of others.
+// reach returns the namespaces that the caller may read with a right to their pods; none given means all. A caller with the right in all namespaces
+// also reads the history of deleted ones. Others read only the current namespace with a name, because a deleted one may have belonged to others.
 func (g *Gate) reach(r *http.Request, namespaces []string, wanted right) ([]store.Namespace, error) {
 	if len(namespaces) > maxNamespaces {
 		return nil, badRequest(fmt.Sprintf("%d namespaces are too many, want at most %d", len(namespaces), maxNamespaces))
@@ -148,7 +147,7 @@ func (g *Gate) reach(r *http.Request, namespaces []string, wanted right) ([]stor
 	return out, nil
 }
 
-// beginFor is when a namespace begins that the caller has a right in.
+// beginFor returns the creation time of a namespace in which the caller has a right.
 func (g *Gate) beginFor(r *http.Request, namespace string, wanted right) (time.Time, error) {
 	allowed, err := g.may(r, namespace, wanted)
 	if err != nil {

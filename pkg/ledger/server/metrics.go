@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger/store"
 )
 
-// metricsPath is where Prometheus asks.
+// metricsPath is the path of the metrics.
 const metricsPath = "/metrics"
 
 // metrics are those of the ledger itself.
@@ -37,7 +37,7 @@ func newMetrics(from *store.Store) *metrics {
 	return m
 }
 
-// followed tells how far the cluster was followed.
+// followed exports how far the cluster has been recorded.
 type followed struct{ store *store.Store }
 
 var _ prometheus.Collector = &followed{}
@@ -51,14 +51,14 @@ var (
 	fileBytes = prometheus.NewDesc("gpu_ledger_file_bytes", "Size of the ledger's file.", nil, nil)
 )
 
-// Describe says what is told.
+// Describe implements [prometheus.Collector].
 func (*followed) Describe(out chan<- *prometheus.Desc) {
 	out <- followedUntil
 	out <- fileBytes
 	out <- diskFull
 }
 
-// Collect tells nothing of what was never followed, and of a file that cannot be read.
+// Collect implements [prometheus.Collector]. It omits what was never recorded, and everything if the file cannot be read.
 func (f *followed) Collect(out chan<- prometheus.Metric) {
 	full := 0.0
 	if f.store.Full() {
@@ -75,7 +75,7 @@ func (f *followed) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(fileBytes, prometheus.GaugeValue, float64(size))
 }
 
-// metrics answers whom the cluster lets read the metrics of its components.
+// metrics serves callers that the cluster allows to read the metrics of its components.
 func (h *handler) metrics(m *metrics) http.HandlerFunc {
 	show := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return func(w http.ResponseWriter, r *http.Request) {

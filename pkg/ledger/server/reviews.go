@@ -15,28 +15,28 @@ import (
 	"g8s.host/gpu-scheduler/pkg/fair"
 )
 
-// Bounds of reviews, each of which is a request to the API server that a caller costs before it is known who that is.
+// Bounds of reviews. Each is a request to the API server that an unauthenticated caller causes.
 const (
-	// known bounds those of tokens that were good a while ago, and strangers all others, so that nobody who is known waits for
-	// those who are not. Strangers share places by the address that they come from.
+	// known limits the reviews of tokens that were valid recently, and strangers those of all others, so that known callers do not wait for unknown
+	// ones. Unknown callers share slots by address.
 	reviewsAtOnce, reviewsEach, reviewsWaiting = 8, 2, 32
-	// maxKnown is how many good tokens are remembered, each some hundred bytes, and knownFor for how long.
+	// maxKnown bounds the remembered valid tokens, each of some hundred bytes, and knownFor their lifetime.
 	maxKnown = 4096
 	knownFor = time.Hour
-	// wrongFor is how long a token that is not good holds its place: 20 of them in a second are an address's.
+	// wrongFor is how long an invalid token holds its slot: an address can try 20 per second.
 	wrongFor = 100 * time.Millisecond
 )
 
-// errCrowd says that too many callers wait to be asked about.
+// errCrowd means that too many callers wait for a review.
 var errCrowd = errors.New("too many callers wait to be asked about")
 
-// reviews asks who calls, about a few callers at a time.
+// reviews authenticates callers, a few at a time.
 type reviews struct {
 	next             authenticator.Request
 	known, strangers *fair.Gate
-	// good are the tokens that were good, by their hashes.
+	// good holds the hashes of valid tokens.
 	good *cache.LRUExpireCache
-	// wrongFor is how long a token that is not good holds its place.
+	// wrongFor is how long an invalid token holds its slot.
 	wrongFor time.Duration
 }
 
@@ -47,7 +47,7 @@ func newReviews(next authenticator.Request) *reviews {
 	}
 }
 
-// AuthenticateRequest implements authenticator.Request. Who shows no token is asked about nowhere.
+// AuthenticateRequest implements authenticator.Request. A request without a token causes no review.
 func (v *reviews) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	token, ok := tokenOf(r)
 	if !ok {
@@ -84,7 +84,7 @@ func waitFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// tokenOf is the hash of what a request shows for a token, false if it shows none. It is taken off the request later.
+// tokenOf returns the hash of a request's token, false without one. The token is removed from the request later.
 func tokenOf(r *http.Request) (hash [sha256.Size]byte, ok bool) {
 	shown := append(r.Header.Values("Authorization"), r.Header.Values("Sec-Websocket-Protocol")...)
 	if len(shown) == 0 {

@@ -1,14 +1,14 @@
-// Package server answers questions to the ledger over HTTP, in JSON:
+// Package server serves the ledger over HTTP, in JSON:
 //
 //	GET /ledger/v1/usage                   sums: ?by=user,pool&namespace=a&user=&pool=&since=&until=
 //	GET /ledger/v1/jobs                    jobs that have finished: ?namespace=a&name=&user=&pool=&since=&until=&limit=
 //	GET /ledger/v1/jobs/{namespace}/{uid}  one of them, with what its pods held
 //	GET /ledger/v1/runs                    for how long jobs held GPUs, those that have ended: ?namespace=a&since=&until=&limit=
 //	GET /ledger/v1/output/{namespace}/{job}  the end of what its containers printed: ?pod=&container=
-//	GET /metrics                           for Prometheus, of whom the cluster lets get that path
+//	GET /metrics                           for Prometheus: callers with the right to get that path
 //
-// Who may list the pods of a namespace may ask about it, and who may list all pods may leave the namespace out. Output is for
-// who may get that of pods. Times are RFC 3339. Every question reads a part of the file: few are answered at a time, and one of each user.
+// A caller that may list the pods of a namespace may query it, and one that may list all pods may omit the namespace. Output requires the right to
+// pod logs. Times are RFC 3339. Every query reads a part of the file, so only a few run at a time, and one per user.
 package server
 
 import (
@@ -36,30 +36,30 @@ import (
 )
 
 const (
-	// atOnce is how many questions are answered at a time, and patience how long others wait.
+	// atOnce is how many queries run at a time, and slotTimeout how long others wait.
 	atOnce   = 2
 	patience = 20 * time.Second
-	// maxNamespaces and maxItems bound a question and its answer.
+	// maxNamespaces and maxItems bound a query and its answer.
 	maxNamespaces = 200
 	maxItems      = 20000
 	defaultItems  = 500
-	// maxAnswer is how large an answer is, in bytes: what is more is left out, and said to be. Answers that wait to be read are
-	// allAnswers in all, and eachAnswers of one who asks.
+	// maxAnswer bounds an answer in bytes: the rest is omitted and marked as such. Answers that wait to be read are bounded by allAnswers in total
+	// and by eachAnswers per caller.
 	maxAnswer   = 8 << 20
 	allAnswers  = 160 << 20
 	eachAnswers = 96 << 20
-	// defaultSince is how far back a question looks that does not say.
+	// defaultSince is the default range of a query.
 	defaultSince = 30 * 24 * time.Hour
 )
 
-// Options say what to serve.
+// Options configure the handler.
 type Options struct {
 	Store *store.Store
-	// Gate decides who asks.
+	// Gate authenticates callers.
 	Gate *Gate
 	Log  *slog.Logger
 	Now  func() time.Time
-	// Pods is what the Store calls the following of pods.
+	// Pods is the Store's name for the recording of pods.
 	Pods string
 }
 
@@ -74,7 +74,7 @@ type handler struct {
 	questions *prometheus.CounterVec
 }
 
-// Handler serves the ledger.
+// Handler returns the handler of the ledger's API.
 func Handler(o Options) http.Handler {
 	own := newMetrics(o.Store)
 	h := &handler{Options: o, places: semaphore.NewWeighted(atOnce), answers: serving.NewAnswers(allAnswers, eachAnswers), asking: map[string]bool{}, questions: own.questions}
@@ -88,7 +88,7 @@ func Handler(o Options) http.Handler {
 	return serving.Answered(serving.ReadInTime(o.Gate.identified(mux)), unanswered)
 }
 
-// unanswered answers for a handler that has not.
+// unanswered answers for a handler that did not answer.
 func unanswered(w http.ResponseWriter, _ *http.Request, begun bool) {
 	if begun {
 		reply(w, http.StatusInternalServerError, ledger.Failure{Error: "the question was not answered: ask again"})
@@ -97,7 +97,7 @@ func unanswered(w http.ResponseWriter, _ *http.Request, begun bool) {
 	reply(w, http.StatusServiceUnavailable, ledger.Failure{Error: "the connection has ended: ask again on another one"})
 }
 
-// failure is an answer that is an error.
+// failure is an error with a status.
 type failure struct {
 	status int
 	text   string
@@ -107,15 +107,14 @@ func (f *failure) Error() string { return f.text }
 
 func badRequest(text string) error { return &failure{http.StatusBadRequest, text} }
 
-// answer is what all questions have in common: a place until the answer is put together, room for it until it is read, and what is
-// told when there is none.
+// answer wraps a query: it provides a slot until the answer is built, room for the answer until it is read, and the error if there is none.
 func (h *handler) answer(ask func(*http.Request) (any, error)) http.HandlerFunc {
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, body := h.put(r, ask)
 		h.questions.WithLabelValues(strconv.Itoa(status)).Inc()
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_, _ = w.Write(body) // the caller is gone, and nobody is left to tell
+		_, _ = w.Write(body) // the caller is gone
 	})
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, ok := request.UserFrom(r.Context())
@@ -129,7 +128,7 @@ func (h *handler) answer(ask func(*http.Request) (any, error)) http.HandlerFunc 
 	}
 }
 
-// put puts an answer together once there is a place.
+// put builds an answer once it has a slot.
 func (h *handler) put(r *http.Request, ask func(*http.Request) (any, error)) (status int, body []byte) {
 	err := h.placed(r, func() error {
 		out, err := ask(r)
@@ -154,10 +153,10 @@ func (h *handler) put(r *http.Request, ask func(*http.Request) (any, error)) (st
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the caller is gone, and nobody is left to tell
+	_ = json.NewEncoder(w).Encode(body) // the caller is gone
 }
 
-// placed does something once there is a place: one user has one of them at the most.
+// placed runs a function in a slot. A user gets at most one slot.
 func (h *handler) placed(r *http.Request, do func() error) error {
 	who, ok := request.UserFrom(r.Context())
 	if !ok {
@@ -192,7 +191,7 @@ func (h *handler) end(who user.Info) {
 	delete(h.asking, who.GetName())
 }
 
-// window reads from when to when a question is.
+// window parses the time range of a query.
 func (h *handler) window(query url.Values) (from, to time.Time, err error) {
 	to = h.Now()
 	if text := query.Get("until"); text != "" {
@@ -201,7 +200,7 @@ func (h *handler) window(query url.Values) (from, to time.Time, err error) {
 		}
 	}
 	if now := h.Now(); to.After(now) {
-		to = now // nobody has held anything after that
+		to = now // nothing is held after now
 	}
 	from = to.Add(-defaultSince)
 	if text := query.Get("since"); text != "" {
@@ -263,7 +262,7 @@ func (h *handler) jobs(r *http.Request) (any, error) {
 	return listOf(jobs, more, err)
 }
 
-// limit reads how many items are wanted.
+// limit parses the number of items.
 func limit(query url.Values) (int, error) {
 	text := query.Get("limit")
 	if text == "" {
@@ -319,7 +318,7 @@ func (h *handler) output(r *http.Request) (any, error) {
 		return nil, err
 	}
 	job := r.PathValue("job")
-	if len(validation.IsValidLabelValue(job)) > 0 { // by which pods say whose they are
+	if len(validation.IsValidLabelValue(job)) > 0 { // the label that pods have for their job
 		return nil, badRequest(fmt.Sprintf("%.70q is no name of a job", job))
 	}
 	query := r.URL.Query()
@@ -329,11 +328,11 @@ func (h *handler) output(r *http.Request) (any, error) {
 	return listOf(items, more, err)
 }
 
-// right is a right to pods of a namespace, as the cluster has it.
+// right is a right to the pods of a namespace in the cluster.
 type right struct{ verb, subresource, words string }
 
 var (
-	// list: what pods of a namespace held is known to who may list them.
+	// list gives access to holdings: a caller that may list pods sees them anyway.
 	list = right{verb: "list", words: "list the pods"}
 	logs = right{verb: "get", subresource: "log", words: "get the output of pods"}
 )

@@ -8,12 +8,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
-// A holding is kept as its version, its numbers, what sums ask of it, and then the rest: JSON would take ten times as long
-// to read, and twice the space. What was measured of it is at the end: who does not know of it reads the rest all the same,
-// and where it is missing nothing was measured.
+// A holding is encoded as its version, its numbers, the fields that sums need, and the rest: JSON would take ten times as long to read, and twice the
+// space. The measured load is at the end: readers without it still read the rest, and if it is missing nothing was measured.
 const codecVersion = 1
 
-// maxText bounds each text of a record: names are shorter, and what users write may be a quarter of a megabyte.
+// maxText bounds each text of a record: names are shorter, and user-written texts may have a quarter of a megabyte.
 const maxText = 512
 
 var errMalformed = errors.New("the ledger's file has a record that cannot be read")
@@ -61,7 +60,7 @@ func encode(h *ledger.Holding) []byte {
 	return e.out
 }
 
-// decoder reads what an encoder wrote; once something is missing, all else is zero and bad is set.
+// decoder decodes the output of an encoder. Once something is missing, bad is set and everything else is zero.
 type decoder struct {
 	in  []byte
 	bad bool
@@ -98,7 +97,7 @@ func (d *decoder) version() {
 	d.in = d.in[1:]
 }
 
-// row reads what sums ask of a holding. It refers to the bytes it is read from.
+// row reads the fields that sums need. The result refers to the input bytes.
 func (d *decoder) row(out *ledger.Row) {
 	d.version()
 	out.From, out.To, out.Until, out.Milli = d.number(), d.number(), d.number(), d.number()
@@ -106,7 +105,7 @@ func (d *decoder) row(out *ledger.Row) {
 	out.Pool, out.GPUType, out.Node = d.bytes(), d.bytes(), d.bytes()
 }
 
-// rest reads, after a row, whose job it is and what was measured.
+// rest reads the job and the measured load, after a row.
 func (d *decoder) rest(out *ledger.Row) {
 	d.bytes() // UID
 	d.bytes() // pod
@@ -125,7 +124,7 @@ func (d *decoder) rest(out *ledger.Row) {
 	out.Load = d.load()
 }
 
-// load reads what was measured, nothing where that ends a record.
+// load reads the measured load, zero at the end of the record.
 func (d *decoder) load() ledger.Load {
 	if len(d.in) == 0 {
 		return ledger.Load{}

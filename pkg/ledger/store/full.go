@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// reserved is room on the disk that is given up when it is full: nothing can be taken away from the file without writing a
-	// little. It is written, as a file of nothing takes no room.
+	// reserved is disk space that is released when the disk is full: deleting from the file requires a few writes. It is filled with data, because an
+	// empty file reserves no space.
 	reserved      = 16 << 20
 	reserveSuffix = ".reserve"
-	// mostHeld is how many holdings that have ended are kept of a namespace, the last, some 300 MB.
+	// mostHeld is how many ended holdings are kept per namespace, the last ones, some 300 MB.
 	mostHeld = 300_000
-	// lighter is the part that is taken away of what is heaviest when the disk is full.
+	// lighter is the divisor of the part that is deleted from the heaviest namespace when the disk is full.
 	lighter = 8
-	// smallest is the smallest part, one of so many.
+	// smallest is the largest divisor, for the smallest part.
 	smallest = 1 << 24
 )
 
-// IsFull reports whether an error says that the disk has no room. bbolt passes on the text alone of some.
+// IsFull reports whether an error means that the disk is full. bbolt passes on only the text of some errors.
 func IsFull(err error) bool {
 	if err == nil {
 		return false
@@ -38,10 +38,10 @@ func IsFull(err error) bool {
 	return false
 }
 
-// Full reports whether the disk has no room for more than the file has, so that what is oldest has to go.
+// Full reports whether the file cannot grow, so that the oldest records must be deleted.
 func (s *Store) Full() bool { return s.full.Load() }
 
-// Reserve keeps room on the disk for the time when it is full.
+// Reserve keeps disk space in reserve for when the disk is full.
 func (s *Store) Reserve() error {
 	path := s.path + reserveSuffix
 	info, err := os.Stat(path)
@@ -67,8 +67,7 @@ func (s *Store) giveUpReserve() error {
 	return nil
 }
 
-// update changes the file. When the disk is full it fails, as any other time, and room has been made in the file: what is done
-// again has it.
+// update changes the file. If the disk is full, it fails, but frees space in the file, so that a retry succeeds.
 func (s *Store) update(change func(*bbolt.Tx) error) error {
 	err := s.db.Update(change)
 	if !IsFull(err) {
@@ -78,9 +77,9 @@ func (s *Store) update(change func(*bbolt.Tx) error) error {
 	return errors.Join(err, s.giveUpReserve(), s.makeRoom())
 }
 
-// makeRoom takes away a part of the output that is kept, of the deleted jobs and of the holdings, each of the namespace that has most
-// of them: no namespace drives out what others have. To take something away takes a few pages itself: where there is no room even for that,
-// as no earlier version kept any, less is taken away at a time.
+// makeRoom deletes a part of the output, of the deleted jobs and of the holdings, each from the namespace that has the most: no namespace displaces
+// the records of others. Deleting needs a few pages itself: without space even for that, because an earlier version kept no reserve, it deletes less
+// at a time.
 func (s *Store) makeRoom() error {
 	err := s.lighten()
 	if err != nil && !IsFull(err) {
@@ -100,7 +99,7 @@ func (s *Store) makeRoom() error {
 	return nil
 }
 
-// lighten takes away a part of the output and of the deleted jobs, a smaller one as long as there is no room to take away more.
+// lighten deletes a part of the output and of the deleted jobs, and a smaller one while there is no space to delete more.
 func (s *Store) lighten() (err error) {
 	for part := int64(lighter); part <= smallest; part *= lighter {
 		err = s.db.Update(func(tx *bbolt.Tx) error {
@@ -114,9 +113,9 @@ func (s *Store) lighten() (err error) {
 	return err
 }
 
-// heaviest is the namespace with the most output, and how much that is.
+// heaviest returns the namespace with the most output, and its size.
 func heaviest(tx *bbolt.Tx) (namespace string, size int64) {
-	_ = tx.Bucket(sizes).ForEach(func(key, _ []byte) error { // it calls what does not fail
+	_ = tx.Bucket(sizes).ForEach(func(key, _ []byte) error { // the callback does not fail
 		of := string(key[1:])
 		if is := sizeOf(tx, of); of != "" && is > size {
 			namespace, size = of, is
@@ -126,7 +125,7 @@ func heaviest(tx *bbolt.Tx) (namespace string, size int64) {
 	return namespace, size
 }
 
-// shrinkPast forgets the first of the deleted jobs of the namespace with most of them, one part of so many.
+// shrinkPast deletes the oldest part of the deleted jobs of the namespace with the most of them.
 func shrinkPast(tx *bbolt.Tx, part int) error {
 	namespace, most := "", 0
 	err := tx.Bucket(pastCount).ForEach(func(key, _ []byte) error {
@@ -142,7 +141,7 @@ func shrinkPast(tx *bbolt.Tx, part int) error {
 	return err
 }
 
-// held is how many holdings that have ended there are of each namespace.
+// held counts the ended holdings of each namespace.
 func (s *Store) held() (map[string]int, error) {
 	out := map[string]int{}
 	err := s.db.View(func(tx *bbolt.Tx) error {
@@ -155,7 +154,7 @@ func (s *Store) held() (map[string]int, error) {
 	return out, err
 }
 
-// shorten takes the oldest holdings away of namespaces that have more than so many, some at a time, and returns how many.
+// shorten deletes the oldest holdings of namespaces that exceed a limit, in batches, and returns how many it deleted.
 func (s *Store) shorten(held map[string]int, most int) (count int, err error) {
 	over := map[string]int{}
 	for namespace, has := range held {
@@ -181,7 +180,7 @@ func (s *Store) shorten(held map[string]int, most int) (count int, err error) {
 	return count, nil
 }
 
-// dropOldest takes away holdings of namespaces, of each as many as over says, which says how many are left then, and no more than so many in all.
+// dropOldest deletes the oldest holdings of each namespace by the number in over, at most a limit in total. It updates over to the remaining numbers.
 func dropOldest(tx *bbolt.Tx, over map[string]int, most int) (int, error) {
 	var gone [][]byte
 	left := map[string]int{}

@@ -15,7 +15,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
-// Job returns what is known of a job, nil for nothing.
+// Job returns the record of a job, nil if unknown.
 func (t *Tx) Job(uid string) (*ledger.Job, error) { return jobOf(t.tx, []byte(uid)) }
 
 func jobOf(tx *bbolt.Tx, uid []byte) (*ledger.Job, error) {
@@ -30,10 +30,10 @@ func jobOf(tx *bbolt.Tx, uid []byte) (*ledger.Job, error) {
 	return job, nil
 }
 
-// PutJob keeps a job in place of what was known of it.
+// PutJob stores a job and replaces its previous record.
 func (t *Tx) PutJob(job *ledger.Job) error {
 	bounded := *job
-	bounded.Efficiency = nil // it follows from what its pods held
+	bounded.Efficiency = nil // derived from the holdings of its pods
 	for text, most := range map[*string]int{&bounded.User: maxText, &bounded.Message: maxText, &bounded.Reason: maxName, &bounded.Pool: maxName} {
 		*text = plain(*text, most)
 	}
@@ -61,11 +61,11 @@ func (t *Tx) PutJob(job *ledger.Job) error {
 	return errors.Join(err, t.addPast(job))
 }
 
-// maxName bounds what is no sentence.
+// maxName bounds texts that are not sentences.
 const maxName = 128
 
-// plain is a text of so many bytes without what JSON writes six bytes of: users write what they like, and a deleted job would cost
-// five times as much as it should.
+// plain returns a bounded text without characters that JSON encodes in six bytes. Users write these texts, and a deleted job could otherwise take
+// five times its expected size.
 func plain(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
@@ -89,7 +89,7 @@ func encodeJob(job *ledger.Job) ([]byte, error) {
 // JobAt returns the job of a name that was the newest at a time, nil for none.
 func (t *Tx) JobAt(namespace, name string, at time.Time) (*ledger.Job, error) {
 	prefix := named(namespace, name)
-	// Straight to it: a name may have been that of very many jobs.
+	// Seek directly: a name may have belonged to very many jobs.
 	k, _ := before(t.tx.Bucket(names).Cursor(), append(bytes.Clone(prefix), order(at.Add(time.Second))...))
 	if !bytes.HasPrefix(k, prefix) || len(k) <= len(prefix)+8 {
 		return nil, nil
@@ -97,7 +97,7 @@ func (t *Tx) JobAt(namespace, name string, at time.Time) (*ledger.Job, error) {
 	return jobOf(t.tx, k[len(prefix)+8:])
 }
 
-// Adopt gives a job the holdings of its name that were seen before it was.
+// Adopt assigns to a job the holdings with its name that were seen before it.
 func (t *Tx) Adopt(job *ledger.Job) error {
 	prefix := named(job.Namespace, job.Name)
 	waiting := keysWith(t.tx.Bucket(orphans), prefix, prefix)
@@ -111,7 +111,7 @@ func (t *Tx) Adopt(job *ledger.Job) error {
 	for i := range found {
 		h := &found[i]
 		if h.JobUID != "" || h.From.Before(job.Created) {
-			continue // that of another job of the name
+			continue // belongs to another job with the name
 		}
 		h.JobUID, h.User = job.UID, job.User
 		bucket, at := open, []byte(h.UID)
@@ -126,7 +126,7 @@ func (t *Tx) Adopt(job *ledger.Job) error {
 	return nil
 }
 
-// orphans are the holdings of a name that wait for their job, which was created at a time, and perhaps others of the name.
+// orphans returns the holdings of a name that wait for their job, created at a time, and perhaps those of other jobs with the name.
 func (t *Tx) orphans(prefix []byte, waiting [][]byte, created time.Time) (out []ledger.Holding, err error) {
 	for _, k := range waiting {
 		if value := t.tx.Bucket(open).Get(k[len(prefix):]); value != nil {
@@ -147,7 +147,7 @@ func (t *Tx) orphans(prefix []byte, waiting [][]byte, created time.Time) (out []
 	return out, nil
 }
 
-// keysWith are the keys of a bucket that begin with a prefix, from one on.
+// keysWith returns the keys of a bucket with a prefix, starting at one.
 func keysWith(bucket *bbolt.Bucket, prefix, from []byte) (out [][]byte) {
 	c := bucket.Cursor()
 	for k, _ := c.Seek(from); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
@@ -156,7 +156,7 @@ func keysWith(bucket *bbolt.Bucket, prefix, from []byte) (out [][]byte) {
 	return out
 }
 
-// Jobs calls each with all jobs that are not known to be deleted.
+// Jobs calls each for all jobs that are not deleted.
 func (t *Tx) Jobs(each func(*ledger.Job) error) error {
 	return t.tx.Bucket(jobs).ForEach(func(uid, _ []byte) error {
 		job, err := jobOf(t.tx, uid)
@@ -179,14 +179,14 @@ func (s *Store) JobAt(namespace, name string, at time.Time) (uid string, err err
 	return uid, err
 }
 
-// JobQuery says which finished jobs to read.
+// JobQuery selects finished jobs.
 type JobQuery struct {
-	// Namespaces are those to read, none for all. Name, User and Pool are one each, "" for any.
+	// Namespaces are those to read, none for all. Name, User and Pool select one each, "" for any.
 	Namespaces       []Namespace
 	Name, User, Pool string
-	// From and To are when they finished.
+	// From and To bound their end.
 	From, To time.Time
-	// Most is how many to read, the last to finish first, and MostBytes about how many bytes they may be in JSON, 0 for any.
+	// Most bounds the number of jobs, the last to finish first, and MostBytes approximately their JSON size, 0 for no bound.
 	Most, MostBytes int
 }
 
@@ -196,8 +196,8 @@ func (q *JobQuery) matches(job *ledger.Job) bool {
 		(q.User == "" || q.User == job.User) && (q.Pool == "" || q.Pool == job.Pool)
 }
 
-// FinishedJobs are the jobs that have finished, the last first, as many as may be read of them and their pods for one answer.
-// The second result tells whether there are more.
+// FinishedJobs returns finished jobs, the last first, as many as may be read with their pods for one answer. The second result reports whether there
+// are more.
 func (s *Store) FinishedJobs(q JobQuery) (out []ledger.Job, more bool, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		busy, size := newEfficiencies(tx), 0
@@ -231,14 +231,14 @@ func (s *Store) FinishedJobs(q JobQuery) (out []ledger.Job, more bool, err error
 	return out, more, err
 }
 
-// Job returns a job of a namespace, nil for none, and what its pods held, in the order of their ends.
+// Job returns a job of a namespace, nil if unknown, and the holdings of its pods in the order of their ends.
 func (s *Store) Job(namespace Namespace, uid string) (job *ledger.Job, held []ledger.Holding, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		if job, err = jobOf(tx, []byte(uid)); err != nil || job == nil {
 			return err
 		}
 		if !namespace.Has(job.Namespace, job.Created) {
-			job = nil // its UID is no way around the rights to it
+			job = nil // its UID must not bypass the rights to it
 			return nil
 		}
 		if held, err = holdings(tx, job); err == nil {
@@ -249,7 +249,7 @@ func (s *Store) Job(namespace Namespace, uid string) (job *ledger.Job, held []le
 	return job, held, err
 }
 
-// mostHoldings bounds what is read of one job: one that always runs may have had very many pods.
+// mostHoldings bounds the holdings read for one job: a job that runs forever may have had very many pods.
 const mostHoldings = 5000
 
 func holdings(tx *bbolt.Tx, job *ledger.Job) (out []ledger.Holding, err error) {

@@ -12,10 +12,10 @@ import (
 
 var keyMeasured = []byte("measured")
 
-// measuredUntil is until when it was measured how busy GPUs are, zero where it never was.
+// measuredUntil returns the time until which GPU load was measured, zero if never.
 func measuredUntil(tx *bbolt.Tx) time.Time { return orderOf(tx.Bucket(about).Get(keyMeasured)) }
 
-// Measured is until when it was measured how busy GPUs are, zero where it never was, and until when something is followed.
+// Measured returns the time until which GPU load was measured, zero if never, and the time until which a resource is recorded.
 func (s *Store) Measured(of string) (measured, followed time.Time, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		measured = measuredUntil(tx)
@@ -26,8 +26,8 @@ func (s *Store) Measured(of string) (measured, followed time.Time, err error) {
 	return measured, followed, err
 }
 
-// Measure adds to each holding of a time what load says of it, and notes that all up to the end of that time is measured: both
-// or neither, so that nothing is added twice.
+// Measure adds the load to each holding of a time range and records that everything up to its end is measured: both or neither, so that nothing is
+// added twice.
 func (s *Store) Measure(from, to time.Time, load func(*ledger.Holding) ledger.Load) error {
 	return s.Update(func(t *Tx) error {
 		var measured []ledger.Holding
@@ -38,7 +38,7 @@ func (s *Store) Measure(from, to time.Time, load func(*ledger.Holding) ledger.Lo
 			}
 			h, err := decode(value)
 			if err != nil {
-				return nil // who asks for it is told; the others are measured
+				return nil // queries report it; the others are measured
 			}
 			more := load(&h)
 			if more.Measured == 0 {
@@ -60,7 +60,7 @@ func (s *Store) Measure(from, to time.Time, load func(*ledger.Holding) ledger.Lo
 	})
 }
 
-// each calls note with the records of all holdings that had not ended before a time.
+// each calls note for the records of all holdings that had not ended before a time.
 func (t *Tx) each(from time.Time, note func(value []byte) error) error {
 	c := t.tx.Bucket(ended).Cursor()
 	for k, v := c.Seek(order(from)); k != nil; k, v = c.Next() {
@@ -71,7 +71,7 @@ func (t *Tx) each(from time.Time, note func(value []byte) error) error {
 	return t.tx.Bucket(open).ForEach(func(_, v []byte) error { return note(v) })
 }
 
-// keepLoad writes a holding where it was read.
+// keepLoad writes a holding back.
 func (t *Tx) keepLoad(h *ledger.Holding) error {
 	if h.Ended() {
 		return t.tx.Bucket(ended).Put(key(h), encode(h))
@@ -79,12 +79,12 @@ func (t *Tx) keepLoad(h *ledger.Holding) error {
 	return t.tx.Bucket(open).Put([]byte(h.UID), encode(h))
 }
 
-// mostRead bounds the holdings that are read for one answer about jobs: a job may have had very many pods.
+// mostRead bounds the holdings read for one answer about jobs: a job may have had very many pods.
 const mostRead = 200_000
 
 var errTooMany = errors.New("too many pods to read in one answer")
 
-// efficiencies tells how busy the GPUs of jobs were, within what may be read for one answer.
+// efficiencies computes the efficiency of jobs within the read limit of one answer.
 type efficiencies struct {
 	tx       *bbolt.Tx
 	measured time.Time
@@ -95,8 +95,8 @@ func newEfficiencies(tx *bbolt.Tx) *efficiencies {
 	return &efficiencies{tx: tx, measured: measuredUntil(tx), left: mostRead}
 }
 
-// tell says of a job how busy its GPUs were. It reports whether the job is one too many to be told of in one answer; of the first
-// nothing is said then.
+// tell sets the efficiency of a job. It returns true if the job exceeds the read limit of an answer; for the first job the efficiency is omitted
+// instead.
 func (e *efficiencies) tell(job *ledger.Job, first bool) (over bool, err error) {
 	job.Efficiency, err = e.of(job)
 	if errors.Is(err, errTooMany) {
@@ -105,8 +105,7 @@ func (e *efficiencies) tell(job *ledger.Job, first bool) (over bool, err error) 
 	return false, err
 }
 
-// of is how busy the GPUs of a job's pods were that have ended; nil where nothing is measured, [errTooMany] where more would have
-// to be read than may be.
+// of returns the efficiency of a job's ended pods; nil if nothing is measured, [errTooMany] beyond the read limit.
 func (e *efficiencies) of(job *ledger.Job) (*ledger.Efficiency, error) {
 	if e.measured.IsZero() {
 		return nil, nil
@@ -131,7 +130,7 @@ func (e *efficiencies) of(job *ledger.Job) (*ledger.Efficiency, error) {
 	return sum.Efficiency(), nil
 }
 
-// tellAll says of a job and of each of its pods how busy the GPUs were.
+// tellAll sets the efficiency of a job and of each of its pods.
 func tellAll(job *ledger.Job, held []ledger.Holding, measured time.Time) {
 	if measured.IsZero() {
 		return

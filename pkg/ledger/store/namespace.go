@@ -2,15 +2,15 @@ package store
 
 import "time"
 
-// Namespace is one that may be read. Its name may have been that of another before it was deleted: what was created before
-// Begin is that one's, and is not read. The zero time has all of it read.
+// Namespace is a readable namespace. Its name may have belonged to another one before: objects created before Begin belonged to that one and are not
+// read. With the zero time everything is read.
 type Namespace struct {
 	Name  string
 	Begin time.Time
 }
 
-// Has reports whether what was created in a namespace of a name, at a time, is in this one. Both are to the second, as
-// Kubernetes writes them.
+// Has reports whether an object created in a namespace with a name at a time is in this one. Both times have the precision of seconds, as in
+// Kubernetes.
 func (n *Namespace) Has(name string, created time.Time) bool {
 	return n.Name == name && !created.Before(n.Begin)
 }

@@ -14,8 +14,8 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
-// Buckets of output. A key of places is namespace, time of keeping, UID of the pod, container; so the oldest of a namespace
-// comes first. Ages has the same by time first, for the oldest of all.
+// Buckets of output. A key of places consists of namespace, time of storing, pod UID and container, so the oldest of a namespace comes first. ages is
+// ordered by time first, for the oldest of all.
 var (
 	outputs = []byte("outputs") // UID of the pod, container -> record
 	places  = []byte("places")  // namespace, time, output -> size
@@ -24,10 +24,10 @@ var (
 	sizes   = []byte("sizes")   // namespace -> bytes; "" of all
 )
 
-// share is the part of the budget that one namespace may take, so that nobody's output drives out all others'.
+// share is the divisor of the budget for one namespace, so that no namespace displaces all others.
 const share = 4
 
-// record is an output with its text apart, and packed.
+// record is an output with its text compressed separately.
 type record struct {
 	ledger.Output
 	Packed []byte `json:"packed"`
@@ -35,7 +35,7 @@ type record struct {
 
 func outputID(o *ledger.Output) []byte { return append(append([]byte(o.PodUID), 0), o.Container...) }
 
-// HasOutput reports whether the output of a pod's container is kept to its end.
+// HasOutput reports whether the complete output of a container is stored.
 func (s *Store) HasOutput(podUID, container string) (found bool, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		known, err := recordOf(tx, outputID(&ledger.Output{PodUID: podUID, Container: container}))
@@ -45,7 +45,7 @@ func (s *Store) HasOutput(podUID, container string) (found bool, err error) {
 	return found, err
 }
 
-// recordOf is what is kept of a container, nil for nothing.
+// recordOf returns the stored output of a container, nil for none.
 func recordOf(tx *bbolt.Tx, id []byte) (*record, error) {
 	value := tx.Bucket(outputs).Get(id)
 	if value == nil {
@@ -58,8 +58,8 @@ func recordOf(tx *bbolt.Tx, id []byte) (*record, error) {
 	return known, nil
 }
 
-// PutOutput keeps output in place of what was kept of the container, unless that says more, and takes the oldest away where all
-// of it is more than the budget in bytes, or that of its namespace more than its share.
+// PutOutput stores output in place of the container's previous one, unless that has more. It then deletes the oldest output while the total exceeds
+// the budget in bytes, or that of its namespace exceeds its share.
 func (s *Store) PutOutput(o ledger.Output, budget int64) error {
 	packed, err := pack(o.Text)
 	if err != nil {
@@ -94,8 +94,7 @@ func (s *Store) PutOutput(o ledger.Output, budget int64) error {
 	})
 }
 
-// saysMore reports whether what is kept says more than an output of a length does: one that broke off takes no place of one that
-// did not, or that is longer.
+// saysMore reports whether the stored output has more than a new one of a length: an interrupted one does not replace a complete or longer one.
 func saysMore(tx *bbolt.Tx, id []byte, o *ledger.Output, length int) (bool, error) {
 	if !o.Incomplete {
 		return false, nil
@@ -120,7 +119,7 @@ func sizeOf(tx *bbolt.Tx, namespace string) int64 {
 	return int64(binary.BigEndian.Uint64(value))
 }
 
-// grow counts what is kept, of a namespace and of all.
+// grow updates the size of a namespace's output, and the total.
 func grow(tx *bbolt.Tx, namespace string, by int64) (err error) {
 	for _, of := range []string{namespace, ""} {
 		left := max(0, sizeOf(tx, of)+by)
@@ -134,7 +133,7 @@ func grow(tx *bbolt.Tx, namespace string, by int64) (err error) {
 	return err
 }
 
-// shrinkOutput takes the oldest output of a namespace away until it is no more than so many bytes.
+// shrinkOutput deletes the oldest output of a namespace until it has at most a number of bytes.
 func shrinkOutput(tx *bbolt.Tx, namespace string, most int64) error {
 	for sizeOf(tx, namespace) > most {
 		prefix := append([]byte(namespace), 0)
@@ -165,7 +164,7 @@ func makeRoom(tx *bbolt.Tx, namespace string, budget int64) error {
 	return nil
 }
 
-// dropOutput takes an output away; one that is not there is no error.
+// dropOutput deletes an output; a missing one is no error.
 func dropOutput(tx *bbolt.Tx, id []byte) error {
 	o, err := recordOf(tx, id)
 	if err != nil || o == nil {
@@ -181,15 +180,15 @@ func dropOutput(tx *bbolt.Tx, id []byte) error {
 	)
 }
 
-// OutputQuery says which output to read: that of a job's pods, of one pod and of one container of each if they are named.
+// OutputQuery selects the output of a job, optionally of one pod and of one container.
 type OutputQuery struct {
 	Namespace           Namespace
 	Job, Pod, Container string
-	// Most bounds the bytes of the texts together.
+	// Most bounds the total bytes of the texts.
 	Most int
 }
 
-// Outputs is the output that is kept of a job, the last first. More says that there is more than so many bytes.
+// Outputs returns the stored output of a job, the last first. more reports whether output beyond the limit exists.
 func (s *Store) Outputs(q OutputQuery) (out []ledger.Output, more bool, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		prefix := named(q.Namespace.Name, q.Job)
@@ -232,7 +231,7 @@ func pack(text string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// mostUnpacked bounds what a record may unfold to.
+// mostUnpacked bounds the decompressed size of a record.
 const mostUnpacked = 16 << 20
 
 func unpack(packed []byte) (string, error) {

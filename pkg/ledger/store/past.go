@@ -10,19 +10,19 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
-// Buckets of the jobs that are deleted. Whoever makes and deletes jobs all day would else fill the disk, for years.
+// Buckets of deleted jobs. They are bounded, because creating and deleting jobs all day would otherwise fill the disk over years.
 var (
 	past      = []byte("past")      // namespace, time of deletion, UID -> nothing
 	pastCount = []byte("pastcount") // namespace -> how many
 	pastBytes = []byte("pastbytes") // namespace -> about how many bytes they take
 )
 
-// mostPast is how many deleted jobs of a namespace are remembered, the last, and mostPastBytes how much of the file they take: what
-// users write may be much. What their pods held is remembered all the same.
+// mostPast bounds the deleted jobs kept per namespace, the last ones, and mostPastBytes their size: users may write long texts. The holdings of their
+// pods are kept regardless.
 const (
 	mostPast      = 100_000
 	mostPastBytes = 64 << 20
-	// pastBeside is what a job takes beside its record, in keys.
+	// pastBeside is the size of a job's keys.
 	pastBeside = 300
 )
 
@@ -42,7 +42,7 @@ func numberOf(of *bbolt.Bucket, namespace string) int {
 	return int(binary.BigEndian.Uint64(value))
 }
 
-// count counts a job of a namespace that is deleted, or that is no more.
+// count updates the count and size of a namespace's deleted jobs.
 func count(tx *bbolt.Tx, namespace string, by int, uid []byte) error {
 	size := len(tx.Bucket(jobs).Get(uid)) + pastBeside
 	return errors.Join(grown(tx.Bucket(pastCount), namespace, by), grown(tx.Bucket(pastBytes), namespace, by*size))
@@ -62,7 +62,7 @@ func isPast(tx *bbolt.Tx, job *ledger.Job) bool {
 	return !job.Deleted.IsZero() && bytes.Equal(k, pastKey(job))
 }
 
-// addPast counts a job that is deleted, and forgets the first to be so of its namespace where there are too many.
+// addPast counts a deleted job, and deletes the oldest ones of its namespace beyond the limits.
 func (t *Tx) addPast(job *ledger.Job) error {
 	if job.Deleted.IsZero() || isPast(t.tx, job) {
 		return nil
@@ -82,7 +82,7 @@ func (t *Tx) addPast(job *ledger.Job) error {
 	return nil
 }
 
-// dropPast counts a job no more.
+// dropPast removes a job from the count.
 func dropPast(tx *bbolt.Tx, job *ledger.Job) error {
 	if !isPast(tx, job) {
 		return nil
@@ -90,12 +90,12 @@ func dropPast(tx *bbolt.Tx, job *ledger.Job) error {
 	return errors.Join(tx.Bucket(past).Delete(pastKey(job)), count(tx, job.Namespace, -1, []byte(job.UID)))
 }
 
-// forgetFirst forgets the job of a namespace that was deleted first.
+// forgetFirst deletes the namespace's job that was deleted first.
 func forgetFirst(tx *bbolt.Tx, namespace string) error {
 	prefix := pastPrefix(namespace)
 	k, _ := tx.Bucket(past).Cursor().Seek(prefix)
 	if !bytes.HasPrefix(k, prefix) || len(k) <= len(prefix)+8 {
-		return errors.Join(tx.Bucket(pastCount).Delete(prefix), tx.Bucket(pastBytes).Delete(prefix)) // nothing is left to be counted
+		return errors.Join(tx.Bucket(pastCount).Delete(prefix), tx.Bucket(pastBytes).Delete(prefix)) // nothing is left to count
 	}
 	key := bytes.Clone(k)
 	if err := errors.Join(tx.Bucket(past).Delete(key), count(tx, namespace, -1, key[len(prefix)+8:])); err != nil {
@@ -109,7 +109,7 @@ func forgetFirst(tx *bbolt.Tx, namespace string) error {
 	return errors.Join(tx.Bucket(finished).Delete(append(order(job.Finished), uid...)), deleteJob(tx, uid))
 }
 
-// pastBytes is how many bytes the deleted jobs of a namespace may take.
+// pastBytes bounds the bytes of a namespace's deleted jobs.
 func (t *Tx) pastBytes() int {
 	if t.mostPastBytes > 0 {
 		return t.mostPastBytes

@@ -9,20 +9,20 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
-// mostRunsRead bounds how many holdings are read for the runs of one answer: a question must not keep the others waiting.
+// mostRunsRead bounds the holdings read for the runs of one answer: a query must not block the others.
 const mostRunsRead = 100_000
 
-// RunQuery says which runs to read.
+// RunQuery selects runs.
 type RunQuery struct {
 	// Namespaces are those to read, none for all.
 	Namespaces []Namespace
-	// From and To are when they ended.
+	// From and To bound their end.
 	From, To time.Time
-	// Most is how many to read, the last to end first.
+	// Most bounds the number of runs, the last to end first.
 	Most int
 }
 
-// Runs are for how long jobs held GPUs, the last to end first. The second result tells whether there are more.
+// Runs returns how long jobs held GPUs, the last to end first. The second result reports whether there are more.
 func (s *Store) Runs(q RunQuery) (runs []ledger.Run, more bool, err error) {
 	joining := ledger.NewJoining()
 	usage := UsageQuery{Namespaces: q.Namespaces}
@@ -62,8 +62,8 @@ func (s *Store) Runs(q RunQuery) (runs []ledger.Run, more bool, err error) {
 	return runs, more, err
 }
 
-// unread tells whether a job has a holding that ended since a time and is not among those that were read, from the last to end down to
-// the key, which is the first of the others, nil for none.
+// unread returns a function that reports whether a job has an unread holding that ended since a time. The read ones are those from the last to end
+// down to key, which is the first unread one, nil for none.
 func unread(tx *bbolt.Tx, key []byte) func(namespace, job string, since time.Time) bool {
 	c := tx.Bucket(pods).Cursor()
 	return func(namespace, job string, since time.Time) bool {
@@ -76,7 +76,7 @@ func unread(tx *bbolt.Tx, key []byte) func(namespace, job string, since time.Tim
 	}
 }
 
-// before is the last key before another.
+// before returns the last entry before a key.
 func before(c *bbolt.Cursor, at []byte) (k, v []byte) {
 	if k, _ = c.Seek(at); k == nil {
 		return c.Last()

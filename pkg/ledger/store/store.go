@@ -1,6 +1,5 @@
-// Package store keeps a ledger in one file, with bbolt: each change is on the disk before the next, whoever is killed when.
-// What has ended is ordered by its end, so that a question about a time reads that time alone, and what is too old is
-// taken away without looking at the rest.
+// Package store keeps a ledger in one file, with bbolt: each change is durable before the next one, even if the process is killed. Ended holdings are
+// ordered by their end, so that a query for a time range reads only that range, and expired records are deleted without scanning the rest.
 package store
 
 import (
@@ -37,18 +36,18 @@ var (
 
 var keyBegin = []byte("begin")
 
-// lockPatience is how long a file is waited for that another process has open.
+// lockPatience is how long to wait for a file that another process has open.
 const lockPatience = 5 * time.Second
 
 // Store is a ledger in a file.
 type Store struct {
 	db   *bbolt.DB
 	path string
-	// full says that the disk is.
+	// full says that the disk is full.
 	full atomic.Bool
 }
 
-// Open opens a ledger, which begins at now where there was none.
+// Open opens a ledger. A new one begins at now.
 func Open(path string, now time.Time) (*Store, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience, FreelistType: bbolt.FreelistMapType})
 	if errors.Is(err, bbolterrors.ErrTimeout) {
@@ -64,7 +63,7 @@ func Open(path string, now time.Time) (*Store, error) {
 	return s, nil
 }
 
-// prepare makes what a new file needs. To one that has it nothing is written: the disk may be full.
+// prepare initializes a new file. It writes nothing to an initialized one, because the disk may be full.
 func (s *Store) prepare(now time.Time) error {
 	prepared := true
 	err := s.db.View(func(tx *bbolt.Tx) error {
@@ -90,10 +89,10 @@ func (s *Store) prepare(now time.Time) error {
 	})
 }
 
-// Close lets go of the file.
+// Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// All calls each with every holding: those that have ended in the order of their ends, then the others.
+// All calls each for every holding: the ended ones in the order of their ends, then the others.
 func (s *Store) All(each func(*ledger.Holding) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		err := tx.Bucket(ended).ForEach(func(_, value []byte) error {
@@ -110,7 +109,7 @@ func (s *Store) All(each func(*ledger.Holding) error) error {
 	})
 }
 
-// Mark is how far something is followed: all up to a revision of the API server, as it was at a time.
+// Mark is a position in the recorded history: a revision of the API server and its time.
 type Mark struct {
 	Revision string    `json:"revision"`
 	Time     time.Time `json:"time"`
@@ -119,17 +118,17 @@ type Mark struct {
 // Tx changes a ledger, all or nothing.
 type Tx struct {
 	tx *bbolt.Tx
-	// mostPast is how many deleted jobs of a namespace are remembered, and mostPastBytes how large they may be, 0 for as always.
+	// mostPast and mostPastBytes override the limits of deleted jobs per namespace, 0 for the defaults.
 	mostPast, mostPastBytes int
 }
 
-// Update calls change, and keeps what it has changed unless it fails. Where the disk is full it fails as [IsFull] says, and room was
-// made: what is tried again has it.
+// Update runs change in a transaction, and commits it unless it fails. If the disk is full it fails as [IsFull] reports, but frees space, so that a
+// retry succeeds.
 func (s *Store) Update(change func(*Tx) error) error {
 	return s.update(func(tx *bbolt.Tx) error { return change(&Tx{tx: tx}) })
 }
 
-// Marks are how far each thing is followed, and the size of the file in bytes.
+// Marks returns the position of each recorded resource, and the size of the file in bytes.
 func (s *Store) Marks() (all map[string]Mark, size int64, err error) {
 	all = map[string]Mark{}
 	err = s.db.View(func(tx *bbolt.Tx) error {
@@ -146,7 +145,7 @@ func (s *Store) Marks() (all map[string]Mark, size int64, err error) {
 	return all, size, err
 }
 
-// order is a time as bytes that are ordered as times are.
+// order encodes a time as bytes that sort by time.
 func order(t time.Time) []byte { return binary.BigEndian.AppendUint64(nil, uint64(max(t.Unix(), 0))) }
 
 func orderOf(key []byte) time.Time {
@@ -156,12 +155,12 @@ func orderOf(key []byte) time.Time {
 	return time.Unix(int64(binary.BigEndian.Uint64(key)), 0).UTC()
 }
 
-// named is the beginning of the keys of what has a name in a namespace.
+// named returns the key prefix of a name in a namespace.
 func named(namespace, name string) []byte {
 	return append(append(append(append([]byte{}, namespace...), 0), name...), 0)
 }
 
-// key is the place of a holding that has ended among the others. What may have held for longer is found there, too.
+// key returns the key of an ended holding, sorted by the latest time at which it may have ended.
 func key(h *ledger.Holding) []byte {
 	at := h.To
 	if h.Until.After(at) {
@@ -170,7 +169,7 @@ func key(h *ledger.Holding) []byte {
 	return append(order(at), h.UID...)
 }
 
-// Holding returns what a pod holds, nil for nothing, and whether the pod is there and its holding has ended.
+// Holding returns the current holding of a pod, nil for none, and whether the pod still exists with an ended holding.
 func (t *Tx) Holding(uid string) (h *ledger.Holding, over bool, err error) {
 	if t.has(lasting, uid) {
 		return nil, true, nil
@@ -183,16 +182,16 @@ func (t *Tx) Holding(uid string) (h *ledger.Holding, over bool, err error) {
 	return &found, false, err
 }
 
-// has reports whether a bucket of keys has one. Get does not tell an empty value from none.
+// has reports whether a key-only bucket has a key. Get does not distinguish an empty value from none.
 func (t *Tx) has(bucket []byte, key string) bool {
 	k, _ := t.tx.Bucket(bucket).Cursor().Seek([]byte(key))
 	return string(k) == key
 }
 
-// Gone notes that a pod is no longer there: nothing more will be seen of it.
+// Gone records that a pod is deleted and will not be seen again.
 func (t *Tx) Gone(uid string) error { return t.tx.Bucket(lasting).Delete([]byte(uid)) }
 
-// KeepLasting forgets the pods whose holdings have ended but for those that are still there.
+// KeepLasting removes the pods with ended holdings that no longer exist.
 func (t *Tx) KeepLasting(there map[string]bool) error {
 	var gone []string
 	err := t.tx.Bucket(lasting).ForEach(func(uid, _ []byte) error {
@@ -207,7 +206,7 @@ func (t *Tx) KeepLasting(there map[string]bool) error {
 	return err
 }
 
-// Put keeps a holding in place of what was known of it.
+// Put stores a holding and replaces its previous record.
 func (t *Tx) Put(h *ledger.Holding) error {
 	if h.Job != "" && h.JobUID == "" {
 		if err := t.tx.Bucket(orphans).Put(append(named(h.Namespace, h.Job), h.UID...), nil); err != nil {
@@ -226,7 +225,7 @@ func (t *Tx) Put(h *ledger.Holding) error {
 	)
 }
 
-// Open calls each with all holdings that have not ended.
+// Open calls each for all holdings that have not ended.
 func (t *Tx) Open(each func(*ledger.Holding) error) error {
 	return t.tx.Bucket(open).ForEach(func(_, value []byte) error {
 		h, err := decode(value)
@@ -237,7 +236,7 @@ func (t *Tx) Open(each func(*ledger.Holding) error) error {
 	})
 }
 
-// Mark returns how far something was followed, false if it never was.
+// Mark returns the position of a recorded resource, false if there is none.
 func (t *Tx) Mark(of string) (mark Mark, ok bool, err error) {
 	value := t.tx.Bucket(marks).Get([]byte(of))
 	if value == nil {
@@ -247,7 +246,7 @@ func (t *Tx) Mark(of string) (mark Mark, ok bool, err error) {
 	return mark, err == nil, err
 }
 
-// SetMark notes how far something is followed.
+// SetMark stores the position of a recorded resource.
 func (t *Tx) SetMark(of string, mark Mark) error {
 	value, err := json.Marshal(mark)
 	if err != nil {
@@ -256,7 +255,7 @@ func (t *Tx) SetMark(of string, mark Mark) error {
 	return t.tx.Bucket(marks).Put([]byte(of), value)
 }
 
-// AddGap notes a time of which the history is not known.
+// AddGap records a time range with unknown history.
 func (t *Tx) AddGap(gap ledger.Gap) error {
 	return t.tx.Bucket(gaps).Put(order(gap.To), order(gap.From))
 }

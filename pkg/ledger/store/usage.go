@@ -10,24 +10,24 @@ import (
 	"g8s.host/gpu-scheduler/pkg/ledger"
 )
 
-// UsageQuery says what to sum up.
+// UsageQuery selects the usage to sum.
 type UsageQuery struct {
 	By []ledger.Key
-	// From and To are the time.
+	// From and To bound the time.
 	From, To time.Time
-	// Namespaces are those to sum up, none for all; User and Pool are one each, "" for any.
+	// Namespaces are those to sum, none for all. User and Pool select one each, "" for any.
 	Namespaces []Namespace
 	User, Pool string
-	// Most is how many sums to return; the others are one.
+	// Most bounds the number of sums; the others are summed into one.
 	Most int
-	// Follows is what the following of pods is called, "" where all is known. What it has not come to is a gap.
+	// Follows is the mark of the recording of pods, "" if everything is known. Time after the mark is a gap.
 	Follows string
 }
 
-// blind is how far following is behind at the most where it works: it goes on once a minute where nothing happens.
+// blind is the maximum lag of a working recorder: without events it advances once per minute.
 const blind = 3 * time.Minute
 
-// Usage sums up who held how much of GPUs.
+// Usage sums GPU usage.
 func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
 	out.From, out.To = q.From.UTC(), q.To.UTC()
 	sums := ledger.NewSumming(q.By, q.From, q.To)
@@ -57,7 +57,7 @@ func (s *Store) Usage(q UsageQuery) (out ledger.Usage, err error) {
 			sums.Add(&row)
 			return nil
 		}
-		// Whatever ended later may have begun within the time.
+		// Holdings that ended later may have begun within the range.
 		if err := (&Tx{tx: tx}).each(q.From, add); err != nil {
 			return err
 		}
@@ -97,10 +97,10 @@ func gapsOf(tx *bbolt.Tx, from, to time.Time) (out []ledger.Gap) {
 	return out
 }
 
-// trimmed is how many records one change takes away: others wait for it.
+// trimmed bounds the records that one transaction deletes, because others wait for it.
 const trimmed = 5000
 
-// Trim takes away what had ended before a time. It returns how many records that were.
+// Trim deletes records that ended before a time and returns their number.
 func (s *Store) Trim(before time.Time) (count int, err error) {
 	for {
 		n := 0
@@ -124,7 +124,7 @@ func (s *Store) Trim(before time.Time) (count int, err error) {
 	return count + n, errors.Join(err, s.Reserve())
 }
 
-// trim takes away some of what had ended before a time, and returns of how much.
+// trim deletes a batch of records that ended before a time and returns their number.
 func trim(tx *bbolt.Tx, before []byte) (n int, err error) {
 	for _, part := range []func(*bbolt.Tx, []byte, int) (int, error){trimHoldings, trimJobs, trimOutput} {
 		count, err := part(tx, before, trimmed-n)
@@ -141,7 +141,7 @@ func trim(tx *bbolt.Tx, before []byte) (n int, err error) {
 	return n, nil
 }
 
-// isBefore reports whether a key is there and begins with a time before another.
+// isBefore reports whether a key exists and begins with an earlier time.
 func isBefore(key, before []byte) bool { return key != nil && bytes.Compare(key[:8], before) < 0 }
 
 func trimHoldings(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
@@ -159,7 +159,7 @@ func trimHoldings(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
 	return n, deleteFirst(tx.Bucket(ended), n)
 }
 
-// dropNames takes a holding out of those of its job.
+// dropNames removes a holding from the index of its job.
 func dropNames(tx *bbolt.Tx, key []byte, h *ledger.Holding) error {
 	name := named(h.Namespace, h.Job)
 	return errors.Join(tx.Bucket(pods).Delete(append(bytes.Clone(name), key...)), tx.Bucket(orphans).Delete(append(name, h.UID...)))
@@ -187,7 +187,7 @@ func trimOutput(tx *bbolt.Tx, before []byte, most int) (n int, err error) {
 	return n, nil
 }
 
-// deleteFirst takes the first keys away. A cursor that deletes while it walks may leave some out.
+// deleteFirst deletes the first keys. A cursor that deletes while iterating may skip some.
 func deleteFirst(bucket *bbolt.Bucket, count int) error {
 	for range count {
 		k, _ := bucket.Cursor().First()
@@ -201,7 +201,7 @@ func deleteFirst(bucket *bbolt.Bucket, count int) error {
 func deleteJob(tx *bbolt.Tx, uid []byte) error {
 	job, err := jobOf(tx, uid)
 	if err != nil || job == nil || job.Deleted.IsZero() {
-		return err // one that is still there is remembered for its name's sake
+		return err // an existing job is kept, because its name still refers to it
 	}
 	name := append(append(named(job.Namespace, job.Name), order(job.Created)...), uid...)
 	return errors.Join(dropPast(tx, job), tx.Bucket(names).Delete(name), tx.Bucket(jobs).Delete(uid))

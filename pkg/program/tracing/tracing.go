@@ -1,6 +1,5 @@
-// Package tracing sends the spans of a program to an OpenTelemetry collector, where a file says so. Without the file the
-// program has the tracer of OpenTelemetry that does nothing. A collector that does not answer costs spans and nothing else:
-// they wait in a queue that is bounded, and what has no room is dropped.
+// Package tracing sends the spans of a program to an OpenTelemetry collector if a configuration file is given. Without the file the program uses
+// OpenTelemetry's no-op tracer. An unresponsive collector costs only spans: they wait in a bounded queue, and the excess is dropped.
 package tracing
 
 import (
@@ -23,34 +22,34 @@ import (
 )
 
 const (
-	// sendPatience is how long the collector has to take a batch, and lastPatience what is left when the program ends.
+	// sendPatience is how long the collector has to accept a batch, and shutdownTimeout the rest at the program's end.
 	sendPatience = 5 * time.Second
 	lastPatience = 2 * time.Second
-	// complainEvery is how often it is said that the collector does not take spans.
+	// complainEvery is how often failures of the collector are reported.
 	complainEvery = time.Minute
 )
 
 // Options are the flags of tracing.
 type Options struct{ file string }
 
-// AddFlags adds them.
+// AddFlags adds the flags.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.file, "tracing-config-file", "",
 		"File that says where to send spans by OpenTelemetry, and of how many: a TracingConfiguration as the API server reads it. "+
 			"Without it none are sent")
 }
 
-// On says whether a file was given.
+// On reports whether a file was given.
 func (o *Options) On() bool { return o.file != "" }
 
-// Program is whose spans they are.
+// Program identifies the source of the spans.
 type Program struct {
 	Name, Version string
-	// Complain is told now and then that the collector does not take spans.
+	// Complain gets errors of the collector, at a limited rate.
 	Complain func(error)
 }
 
-// Start has all tracers of OpenTelemetry send from now on, if a file was given. stop sends what is left, within two seconds.
+// Start makes all OpenTelemetry tracers send from now on, if a file was given. stop sends what is left, within two seconds.
 func (o *Options) Start(ctx context.Context, p Program) (stop func(), err error) {
 	if !o.On() {
 		return func() {}, nil
@@ -63,7 +62,7 @@ func (o *Options) Start(ctx context.Context, p Program) (stop func(), err error)
 	if err != nil {
 		return nil, fmt.Errorf("naming this instance in spans: %w", err)
 	}
-	// Without retries a batch that is not taken is dropped, and the queue behind it moves on.
+	// Without retries a rejected batch is dropped, and the queue moves on.
 	send := []otlptracegrpc.Option{otlptracegrpc.WithTimeout(sendPatience), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{})}
 	provider, err := componenttracing.NewProvider(ctx, config, send, []resource.Option{resource.WithAttributes(
 		attribute.String("service.name", p.Name), attribute.String("service.version", p.Version), attribute.String("service.instance.id", host),
@@ -83,14 +82,14 @@ func (o *Options) Start(ctx context.Context, p Program) (stop func(), err error)
 	}, nil
 }
 
-// file is what the API server reads, too, of any of its versions.
+// file is the API server's tracing configuration, in any of its versions.
 type file struct {
 	metav1.TypeMeta `json:",inline"`
 
 	tracingv1.TracingConfiguration `json:",inline"`
 }
 
-// groupVersions are those of the file. None is understood, too.
+// groupVersions are the accepted versions of the file. An empty one is accepted, too.
 var groupVersions = map[string]bool{
 	"": true, "apiserver.config.k8s.io/v1": true, "apiserver.config.k8s.io/v1beta1": true, "apiserver.config.k8s.io/v1alpha1": true,
 }
@@ -98,18 +97,18 @@ var groupVersions = map[string]bool{
 func read(name string) (*tracingv1.TracingConfiguration, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // who asks says which file
+		return nil, err //nolint:wrapcheck // the caller names the file
 	}
 	var read file
 	if err := yaml.UnmarshalStrict(text, &read); err != nil {
-		return nil, err //nolint:wrapcheck // who asks says which file
+		return nil, err //nolint:wrapcheck // the caller names the file
 	}
 	if !groupVersions[read.APIVersion] || read.Kind != "" && read.Kind != "TracingConfiguration" {
 		return nil, fmt.Errorf("it is a %s of %s, want a TracingConfiguration of apiserver.config.k8s.io/v1", read.Kind, read.APIVersion)
 	}
 	config := &read.TracingConfiguration
 	if config.SamplingRatePerMillion == nil {
-		// The API server goes by the caller's decision there. We do not: a caller could have each request of theirs sent.
+		// The API server follows the caller's decision in this case. We do not: a caller could have each of its requests sent.
 		return nil, errors.New("samplingRatePerMillion is missing: say of how many in a million spans are sent, 1000000 for all")
 	}
 	if err := tracingv1.ValidateTracingConfiguration(config, nil, nil).ToAggregate(); err != nil {

@@ -1,4 +1,4 @@
-// Package follow keeps the book of reservations that the plugins of a scheduler share, and tells when nodes are released.
+// Package follow keeps the book of reservations for the plugins of a scheduler, and reports released nodes.
 package follow
 
 import (
@@ -26,27 +26,27 @@ import (
 var gpuReservations = names.SchemeGroupVersion.WithResource("gpureservations")
 
 const (
-	// lookAtClock is how often the clock is looked at while a window is to end: it may be set.
+	// lookAtClock is how often the clock is checked while a window is active: it may be adjusted.
 	lookAtClock = time.Minute
-	// gather is how long changes are gathered before anybody is told of what they release: there may be thousands.
+	// gather is how long changes are collected before released windows are reported: there may be thousands.
 	gather = 100 * time.Millisecond
 )
 
-// Reservations are those of the cluster, from memory. Nothing that asks them waits for anything. nil has none.
+// Reservations are the cluster's GPUReservations, in memory. Queries never block on I/O. nil has none.
 type Reservations struct {
 	now func() time.Time
 
 	once sync.Once
 	book atomic.Pointer[reservation.Book]
-	// store is that of the informer, nil where none runs, and synced says that the book has all of it.
+	// store is the informer's store, nil if none runs. synced reports that the book has all of it.
 	store  cache.Store
 	synced cache.InformerSynced
 
-	// outdated says that the book lacks what the store has.
+	// outdated says that the book lacks changes of the store.
 	outdated atomic.Bool
 
 	mu sync.Mutex
-	// seen is until when windows that end have been noted, and ended are those that are yet to be told of.
+	// seen is the time up to which ended windows have been recorded. ended are those still to be reported.
 	seen     time.Time
 	ended    []reservation.Window
 	released func([]reservation.Window, time.Time)
@@ -56,7 +56,7 @@ type Reservations struct {
 	wakes  time.Time
 }
 
-// New returns reservations by a clock, time.Now if it is nil. They are none until they are followed.
+// New returns reservations with a clock, time.Now if it is nil. They are empty until they are watched.
 func New(now func() time.Time) *Reservations {
 	if now == nil {
 		now = time.Now
@@ -64,8 +64,8 @@ func New(now func() time.Time) *Reservations {
 	return &Reservations{now: now}
 }
 
-// Follow keeps the book in step with the cluster. The first call counts: all profiles of a process have the same informers.
-// A handle that knows no API server has no reservations, nor has nil.
+// Follow keeps the book in sync with the cluster. Only the first call has an effect: all profiles of a process share the informers. A handle without
+// an API server has no reservations, and neither has nil.
 func (r *Reservations) Follow(handle fwk.Handle) (err error) {
 	if r == nil || handle.KubeConfig() == nil {
 		return nil
@@ -96,7 +96,7 @@ func (r *Reservations) follow(factory informers.SharedInformerFactory, api dynam
 	return nil
 }
 
-// Against returns what keeps a pod from nodes that is placed now, nil for nothing.
+// Against returns the windows that keep a pod placed now off nodes, nil for none.
 func (r *Reservations) Against(pod *corev1.Pod) *reservation.Closed {
 	book := r.current()
 	if book == nil {
@@ -105,10 +105,10 @@ func (r *Reservations) Against(pod *corev1.Pod) *reservation.Closed {
 	return book.Against(pod, r.now())
 }
 
-// Any reports whether there are any.
+// Any reports whether there are GPUReservations.
 func (r *Reservations) Any() bool { return r.current() != nil }
 
-// current is the book. The informer has all reservations a moment before the book does: no pod slips through then.
+// current returns the book. The informer has all reservations a moment before the book: no pod slips through in between.
 func (r *Reservations) current() *reservation.Book {
 	switch {
 	case r == nil || r.store == nil:
@@ -123,21 +123,20 @@ func (r *Reservations) current() *reservation.Book {
 	return r.book.Load()
 }
 
-// OnRelease has a function called with windows that have ended, or were changed or deleted, and what time it is. There is one such
-// function.
+// OnRelease sets the function to call with windows that have ended, or were changed or deleted, and the current time. There is one such function.
 func (r *Reservations) OnRelease(released func([]reservation.Window, time.Time)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.released = released
 }
 
-// changed notes that the store has changed. The book is made anew when somebody asks, so that many changes are one.
+// changed records that the store has changed. The book is rebuilt with the next query, so that many changes cause one rebuild.
 func (r *Reservations) changed() {
 	r.outdated.Store(true)
 	r.wakeIn(gather)
 }
 
-// wakeIn has tell called after a while, unless it will be sooner.
+// wakeIn schedules notifyReleased after a delay, unless it is due earlier.
 func (r *Reservations) wakeIn(after time.Duration) {
 	r.waking.Lock()
 	defer r.waking.Unlock()
@@ -157,7 +156,7 @@ func (r *Reservations) wakeIn(after time.Duration) {
 	})
 }
 
-// note takes in what is there now, and what has ended by now. r.mu is held.
+// note updates the book and records the windows that have ended by now. The caller holds r.mu.
 func (r *Reservations) note() {
 	now, before, after := r.now(), r.book.Load(), r.book.Load()
 	if r.outdated.Swap(false) {
@@ -168,8 +167,8 @@ func (r *Reservations) note() {
 	r.seen = now
 }
 
-// tell tells of the windows that have ended, or were changed or deleted. It is called by a timer alone: who is told has a queue
-// locked, which those have who ask for the book.
+// tell reports the windows that have ended, or were changed or deleted. Only a timer calls it: the receiver locks a queue, which the callers of the
+// book hold.
 func (r *Reservations) tell() {
 	r.mu.Lock()
 	r.note()
@@ -195,17 +194,18 @@ func bookOf(store cache.Store) *reservation.Book {
 	return reservation.NewBook(windows)
 }
 
-// kept is what is kept of a GPUReservation.
+// kept is the stored part of a GPUReservation.
 type kept struct {
 	metav1.ObjectMeta
 
 	window reservation.Window
 }
 
-// keyOfReservations is the type by which informers.SharedInformerFactory knows our informer from all others.
+// keyOfReservations is the type that identifies our informer in informers.SharedInformerFactory.
 type keyOfReservations struct{ unstructured.Unstructured }
 
-// informerOf follows GPUReservations as one of the scheduler's informers, so that it waits for them before its first cycle.
+// informerOf returns the informer of GPUReservations. It belongs to the scheduler's factory, so that the scheduler waits for its sync before the
+// first cycle.
 func informerOf(factory informers.SharedInformerFactory, api dynamic.Interface) (cache.SharedIndexInformer, error) {
 	informer := factory.InformerFor(&keyOfReservations{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		source := &optional.Kind{Client: api, Resource: gpuReservations, Without: "no node is kept for anybody"}
@@ -217,7 +217,7 @@ func informerOf(factory informers.SharedInformerFactory, api dynamic.Interface) 
 	return informer, nil
 }
 
-// Know tells a scheduler whose informers do not run, as in a simulation, which GPUReservations there are.
+// Know fills the informer's store for a scheduler whose informers do not run, as in a simulation.
 func Know(factory informers.SharedInformerFactory, known ...*names.GPUReservation) error {
 	informer, err := informerOf(factory, nil)
 	if err != nil {
@@ -231,7 +231,7 @@ func Know(factory informers.SharedInformerFactory, known ...*names.GPUReservatio
 	return nil
 }
 
-// keep reads a GPUReservation. One that cannot be read, as by a CRD that others have changed, is left out and told of.
+// keep converts a GPUReservation. It logs and ignores an unreadable one, as by a modified CRD.
 func keep(object any) (any, error) {
 	raw, ok := object.(*unstructured.Unstructured)
 	if !ok {

@@ -1,6 +1,5 @@
-// Package command is the command line of gpu-sandbox. `up` starts a supervisor in the background, a hidden
-// command of the same program, that owns the cluster; the other commands find it by files in the user's cache
-// directory. Data goes to standard output, talk to standard error.
+// Package command is the command line of gpu-sandbox. `up` starts a supervisor in the background, a hidden command of the same program, that owns the
+// cluster; the other commands find it by files in the user's cache directory. Data goes to standard output, messages to standard error.
 package command
 
 import (

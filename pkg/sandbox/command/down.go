@@ -32,7 +32,7 @@ func newDownCmd(p *place) *cobra.Command {
 	}
 }
 
-// down ends the supervisor, which takes its cluster with it, and then removes what a killed one left.
+// down ends the supervisor, which takes its cluster with it, and then removes the leftovers of a killed one.
 func down(ctx context.Context, p *place, stderr io.Writer) error {
 	lock, err := p.lock()
 	running := errors.Is(err, errLocked)
@@ -83,7 +83,7 @@ func endOwner(ctx context.Context, p *place) (*os.File, error) {
 	}
 }
 
-// removeLeft waits for the watchdog of a killed supervisor, and does its work if it is gone too.
+// removeLeft waits for the watchdog of a killed supervisor, and cleans up itself if the watchdog is gone too.
 func removeLeft(ctx context.Context, p *place) error {
 	for wait := watchdogTimeout; p.exists() && wait > 0 && ctx.Err() == nil; wait -= downPoll {
 		time.Sleep(downPoll)

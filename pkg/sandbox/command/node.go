@@ -50,7 +50,7 @@ func newNodeStartCmd(p *place) *cobra.Command {
 	}
 }
 
-// eachNode does something to nodes of the running cluster, and says what became of each.
+// eachNode applies an operation to nodes of the running cluster, and reports the result for each.
 func (p *place) eachNode(
 	cmd *cobra.Command, nodes []string, done string, do func(context.Context, kubernetes.Interface, string) error,
 ) error {

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// place is where one sandbox keeps its files. Beside the sandbox's own directory are a lock, which the
-// supervisor holds for as long as it lives, and the supervisor's log.
+// place is where one sandbox keeps its files. Beside the sandbox's own directory are a lock, which the supervisor holds for as long as it lives, and
+// the supervisor's log.
 type place struct {
 	root string
 	name string
-	// ownRoot says that the user named root.
+	// ownRoot is true if the user named root.
 	ownRoot bool
 }
 
@@ -27,7 +27,7 @@ const (
 	defaultName = "default"
 )
 
-// command is what a user types for a verb to reach this sandbox and no other.
+// command returns the command line of a verb for exactly this sandbox.
 func (p *place) command(verb string) string {
 	text := programName + " " + verb
 	if p.name != defaultName {
@@ -39,7 +39,7 @@ func (p *place) command(verb string) string {
 	return "`" + text + "`"
 }
 
-// complete fills in and checks what the flags left open.
+// complete fills in and checks defaults of the flags.
 func (p *place) complete() error {
 	if msgs := validation.IsDNS1123Label(p.name); len(msgs) > 0 {
 		return fmt.Errorf("reading --name %q: %s", p.name, strings.Join(msgs, "; "))
@@ -65,7 +65,7 @@ func (p *place) statePath() string { return filepath.Join(p.dir(), "state.json")
 func (p *place) logPath() string   { return filepath.Join(p.root, p.name+".log") }
 func (p *place) lockPath() string  { return filepath.Join(p.root, p.name+".lock") }
 
-// errLocked says that a supervisor lives.
+// errLocked means that a supervisor is running.
 var errLocked = errors.New("the sandbox is running")
 
 // lock takes the lock without waiting, or returns [errLocked]. It ends with the process, or by release.
@@ -93,7 +93,7 @@ func (p *place) lock() (*os.File, error) {
 	}
 }
 
-// isLock says whether an open file is the one at the lock's path.
+// isLock reports whether an open file is the one at the lock's path.
 func (p *place) isLock(f *os.File) bool {
 	opened, err := f.Stat()
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *place) owner() (int, error) {
 	return pid, nil
 }
 
-// exists says whether the sandbox's directory is there.
+// exists reports whether the sandbox's directory exists.
 func (p *place) exists() bool {
 	_, err := os.Stat(p.dir())
 	return !errors.Is(err, fs.ErrNotExist)

@@ -19,7 +19,7 @@ import (
 // realPool is the pool of the real node.
 const realPool = "real-pool"
 
-// progressFD is the file descriptor on which the supervisor tells `up` how the start goes.
+// progressFD is the file descriptor on which the supervisor reports the progress of the start to `up`.
 const progressFD = 3
 
 // newRunCmd is the supervisor that up starts in the background.
@@ -134,7 +134,7 @@ func (o *upOptions) startSchedulers(ctx context.Context, s *sandbox.Sandbox) err
 // that they do not run.
 func ControllerArgs() []string { return []string{"--out-of-service-after=40s"} }
 
-// startController goes with the scheduler, whose jobs it looks after.
+// startController runs only with the scheduler, whose jobs it manages.
 func (o *upOptions) startController(ctx context.Context, s *sandbox.Sandbox) error {
 	if o.noSched {
 		return nil
@@ -146,7 +146,7 @@ func (o *upOptions) startController(ctx context.Context, s *sandbox.Sandbox) err
 	return err
 }
 
-// startLedger goes with the scheduler, too: it writes down what that places.
+// startLedger runs only with the scheduler, too: it records what the scheduler places.
 func (o *upOptions) startLedger(ctx context.Context, s *sandbox.Sandbox) (*sandbox.Ledger, error) {
 	if o.noSched {
 		return nil, nil
@@ -182,8 +182,7 @@ func (o *upOptions) startRealNode(ctx context.Context, s *sandbox.Sandbox) error
 	return err
 }
 
-// watch writes crashes into the state until ctx ends. A cluster with a crashed part is left as it is, so that
-// its owner can look at it.
+// watch writes crashes into the state until ctx ends. It leaves a cluster with a crashed part running, so that its owner can examine it.
 func (o *upOptions) watch(ctx context.Context, s *sandbox.Sandbox, ledger *sandbox.Ledger, crashes map[string]string) error {
 	for {
 		select {

@@ -11,11 +11,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/sandbox"
 )
 
-// state is what the supervisor tells the other commands, as JSON in the sandbox's directory.
+// state is what the supervisor publishes to the other commands, as JSON in the sandbox's directory.
 type state struct {
 	// Supervisor is the process id of the owner.
 	Supervisor int `json:"supervisor"`
-	// Ready says that `up` has come to its end.
+	// Ready is true once `up` has finished.
 	Ready bool `json:"ready"`
 	// Server is the API server's URL.
 	Server string `json:"server"`
@@ -26,7 +26,7 @@ type state struct {
 	LedgerCA string `json:"ledgerCA,omitempty"`
 	// Components are the processes in the order of their start.
 	Components []component `json:"components"`
-	// HostExec says that commands in pods run on this machine.
+	// HostExec is true if commands in pods run on this machine.
 	HostExec bool `json:"hostExec,omitempty"`
 }
 
@@ -36,7 +36,7 @@ type component struct {
 	Port    int       `json:"port,omitempty"`
 	Started time.Time `json:"started"`
 	Log     string    `json:"log"`
-	// Crash says how it ended, and is empty while it runs.
+	// Crash describes how it ended, and is empty while it runs.
 	Crash string `json:"crash,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func describe(s *sandbox.Sandbox, crashes map[string]string) state {
 	return st
 }
 
-// write replaces the state at once: a reader never sees half of it.
+// write replaces the state atomically.
 func (p *place) write(st state) error {
 	data, err := json.MarshalIndent(st, "", "  ")
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *place) write(st state) error {
 	return nil
 }
 
-// errDown says that no sandbox of the name runs.
+// errDown means that no sandbox of the name runs.
 var errDown = errors.New("not running")
 
 // read returns the state of a running sandbox, or an error that wraps [errDown].

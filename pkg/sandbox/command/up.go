@@ -150,7 +150,7 @@ func (o *upOptions) alreadyUp(ctx context.Context, stdout, stderr io.Writer) err
 	}
 }
 
-// lacks returns an error when a cluster that runs has not what the flags ask for, and tells how to get it.
+// lacks returns an error if a running cluster lacks something that the flags request, and describes how to get it.
 func (o *upOptions) lacks(st state) error {
 	var flags []string
 	if o.api && !slices.ContainsFunc(st.Components, func(c component) bool { return c.Name == sandbox.ServerName }) {
@@ -170,7 +170,7 @@ func (o *upOptions) lacks(st state) error {
 		o.place.name, asked, o.place.command("down"), o.place.command("up "+asked))
 }
 
-// announce prints the kubeconfig's path, alone on standard output, and what to do with it.
+// announce prints the kubeconfig's path, alone on standard output, and how to use it.
 func (o *upOptions) announce(stdout, stderr io.Writer) error {
 	st, err := o.place.read()
 	if err != nil {
@@ -182,8 +182,8 @@ func (o *upOptions) announce(stdout, stderr io.Writer) error {
 	return nil
 }
 
-// supervise starts the supervisor as a process of its own session and copies its progress until it is done
-// with the start. The pipe's end without a state means that it failed, and its last lines say why.
+// supervise starts the supervisor as a process of its own session and copies its progress until the start is done. If the pipe ends without a state,
+// the start failed, and the last lines are the reason.
 func (o *upOptions) supervise(ctx context.Context, stderr io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {

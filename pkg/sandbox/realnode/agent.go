@@ -28,13 +28,13 @@ const (
 //go:embed assets/cards.yaml
 var defaultCards []byte
 
-// DefaultCards are eight equal cards that are linked to each other.
+// DefaultCards are eight equal GPUs that are linked to each other.
 func DefaultCards() []byte { return append([]byte(nil), defaultCards...) }
 
-// CardsPath returns the file that gpu-agent reads its cards from.
+// CardsPath returns the file that gpu-agent reads its GPUs from.
 func (n *Node) CardsPath() string { return filepath.Join(n.dir, "cards.yaml") }
 
-// SetCards replaces the cards that gpu-agent knows.
+// SetCards replaces the GPUs that gpu-agent knows.
 func (n *Node) SetCards(config []byte) error {
 	next := n.CardsPath() + ".new"
 	err := os.WriteFile(next, config, 0o644)
@@ -47,8 +47,8 @@ func (n *Node) SetCards(config []byte) error {
 	return nil
 }
 
-// installAgent applies manifests/agent and makes the agent's identity: that of its pod on this node. Its DaemonSet wants
-// nodes with a label that no node of the sandbox has: the process of StartAgent stands in for its pod.
+// installAgent applies manifests/agent and creates the agent's identity: that of its pod on this node. Its DaemonSet requires a label that no node of
+// the sandbox has: the process of StartAgent replaces its pod.
 func (n *Node) installAgent(ctx context.Context) error {
 	if !n.options.Driver {
 		if err := n.SetCards(n.options.Cards); err != nil {
@@ -72,10 +72,10 @@ func (n *Node) installAgent(ctx context.Context) error {
 	return nil
 }
 
-// SetAgentArgs replaces the further flags that gpu-agent is started with the next time.
+// SetAgentArgs replaces gpu-agent's additional flags for its next start.
 func (n *Node) SetAgentArgs(args ...string) { n.options.AgentArgs = args }
 
-// library are the flags that say where the agent's cards are.
+// library returns the flags for the source of the agent's GPUs.
 func (n *Node) library() []string {
 	if n.options.Driver {
 		return []string{"--nvml=auto"}
@@ -83,7 +83,7 @@ func (n *Node) library() []string {
 	return []string{"--nvml=mock", "--mock-config=" + n.CardsPath()}
 }
 
-// StartAgent starts gpu-agent, again after it was killed, and returns when it runs; kubelet may not know its cards by then.
+// StartAgent starts gpu-agent, again after it was killed, and returns when it runs; kubelet may not know its GPUs by then.
 func (n *Node) StartAgent(ctx context.Context) error {
 	binary := n.program(AgentName)
 	if _, err := os.Stat(binary); err != nil {
@@ -104,7 +104,7 @@ func (n *Node) StartAgent(ctx context.Context) error {
 	return err
 }
 
-// awaitCards waits until the cluster knows the node's cards: pods for them can be placed.
+// awaitCards waits until the cluster knows the node's GPUs: pods for them can be placed.
 func (n *Node) awaitCards(ctx context.Context) error {
 	began := time.Now()
 	whole, shared := int64(0), int64(0)

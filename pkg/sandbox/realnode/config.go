@@ -22,10 +22,10 @@ const (
 )
 
 const (
-	// maxPods is above kubelet's default of 110: 23 pods of a shared card times 8 cards.
+	// maxPods is above kubelet's default of 110: 23 pods of a shared GPU times 8 GPUs.
 	maxPods = 200
-	// statusFrequency is how often kubelet writes the node's status when nothing but a device has changed. By default it
-	// is 10 s, and a card that falls ill leaves allocatable that late.
+	// statusFrequency is how often kubelet writes the node's status when nothing but a device has changed. With the default of 10 s, an unhealthy GPU
+	// would leave allocatable that late.
 	statusFrequency = 2 * time.Second
 )
 
@@ -67,7 +67,7 @@ func containerdConfig(s settings) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// kubeletConfig is the configuration file of kubelet. What it does not say is Kubernetes' default.
+// kubeletConfig is the configuration file of kubelet. Other settings have Kubernetes' defaults.
 func kubeletConfig(s settings) ([]byte, error) {
 	config := kubelet.KubeletConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
@@ -80,7 +80,7 @@ func kubeletConfig(s settings) ([]byte, error) {
 		},
 		Authorization:            kubelet.KubeletAuthorization{Mode: kubelet.KubeletAuthorizationModeWebhook},
 		ContainerRuntimeEndpoint: "unix://" + ContainerdSocket,
-		// The address that clusters give it. Nobody answers there; without one kubelet warns with every pod.
+		// The usual address in clusters. No server answers there, but without an address kubelet warns with every pod.
 		ClusterDNS:   []string{"10.96.0.10"},
 		CgroupDriver: "cgroupfs", CgroupRoot: "/" + s.cgroup,
 		FailCgroupV1: ptr.To(false), // machines with cgroup v1 are refused otherwise
@@ -89,7 +89,7 @@ func kubeletConfig(s settings) ([]byte, error) {
 		EvictionHard: map[string]string{
 			"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%",
 		},
-		// Images come from no registry, so one that is gone is gone.
+		// Images do not come from a registry, so a removed one cannot be pulled again.
 		ImageGCHighThresholdPercent: ptr.To(int32(100)),
 		MaxPods:                     maxPods,
 		MakeIPTablesUtilChains:      ptr.To(false),
@@ -104,9 +104,8 @@ func kubeletConfig(s settings) ([]byte, error) {
 	return data, nil
 }
 
-// cniConfig is the network of the pods: an address each and a link to the machine, and no way further. The addresses are
-// of 198.18.0.0/15, which is set aside for tests; the port of kubelet, which no other node of the machine has at the same
-// time, says which 256 of them.
+// cniConfig is the network of the pods: an address each and a link to the machine, and no route further. The addresses are of 198.18.0.0/15, which is
+// reserved for tests. The port of kubelet, which no other node of the machine has at the same time, selects 256 of them.
 func cniConfig(s settings, stateDir string) ([]byte, error) {
 	number := s.port % 512
 	config := map[string]any{

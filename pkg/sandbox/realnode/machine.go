@@ -15,29 +15,28 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Machine is what a real node needs to know of the machine that it is to run on.
+// Machine is what a real node requires of its machine.
 type Machine struct {
 	// OS is the operating system as Go names it.
 	OS string
 	// UID is the user that this process acts as.
 	UID int
-	// Namespaces says why no mount and PID namespace can be made; nil when one can.
+	// Namespaces is why no mount and PID namespace can be created; nil if one can.
 	Namespaces error
-	// Cgroups says why no cgroup can be made; nil when one can.
+	// Cgroups is why no cgroup can be created; nil if one can.
 	Cgroups error
-	// Address says why the machine has no address that kubelet takes for its node's: any but loopback. nil when it has one.
+	// Address is why the machine has no address that kubelet accepts for its node, which is any but loopback; nil if it has one.
 	Address error
 }
 
 // ErrCannot is wrapped by the refusals of a machine that cannot run a real node.
 var ErrCannot = errors.New("this machine cannot run a real node")
 
-// Refuse returns nil when a real node can run on the machine, else an error that wraps [ErrCannot] and says all that is
-// in the way.
+// Refuse returns nil if a real node can run on the machine, else an error that wraps [ErrCannot] and lists all obstacles.
 func (m Machine) Refuse() error {
 	var reasons []string
 	if m.OS != "linux" {
-		// Nothing else can be told of another system.
+		// No other check applies to another system.
 		return fmt.Errorf("%w: it runs %s, and kubelet and runc need Linux", ErrCannot, m.OS)
 	}
 	if m.UID != 0 {
@@ -58,7 +57,7 @@ func (m Machine) Refuse() error {
 	return fmt.Errorf("%w: %s", ErrCannot, strings.Join(reasons, "; "))
 }
 
-// Look finds out what there is to know of this machine. It makes a cgroup and namespaces, and removes them.
+// Look examines this machine. It creates a cgroup and namespaces, and removes them.
 func Look() Machine {
 	m := Machine{OS: runtime.GOOS, UID: os.Geteuid()}
 	_, m.Address = nodeAddress()
@@ -93,7 +92,7 @@ func tryCgroup(name string) error {
 	return errors.Join(groups.create(name), groups.remove(name))
 }
 
-// nodeAddress returns the address that kubelet finds for its node when it is told none.
+// nodeAddress returns the address that kubelet detects for its node by default.
 func nodeAddress() (net.IP, error) {
 	ip, err := utilnet.ChooseHostInterface()
 	if err != nil {

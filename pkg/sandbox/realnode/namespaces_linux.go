@@ -22,8 +22,8 @@ func startWithNamespaces(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// within calls start on a thread that has entered the mount namespace of a process, and whose children are born into its
-// PID namespace. The thread is used for nothing else and ends afterwards: it could not come back.
+// within calls start on a thread that has entered the mount namespace of a process, and whose children are born into its PID namespace. The thread
+// has no other use and ends afterwards, since it could not return.
 func within(pid int, start func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -65,7 +65,7 @@ func enter(pid int) (err error) {
 	return nil
 }
 
-// isOverlay says whether a folder is on an overlay file system.
+// isOverlay reports whether a folder is on an overlay file system.
 func isOverlay(dir string) bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(dir, &stat) == nil && stat.Type == unix.OVERLAYFS_SUPER_MAGIC

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// Nothing here is ever reached: [Machine.Refuse] comes before it.
+// This code is never reached: [Machine.CheckSupport] comes before it.
 
 func startWithNamespaces(*exec.Cmd) error { return fmt.Errorf("%w: namespaces need Linux", ErrCannot) }
 

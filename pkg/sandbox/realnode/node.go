@@ -31,16 +31,16 @@ const DefaultName = "real-01"
 //go:embed assets/init.sh
 var initScript string
 
-// Options say what the node is like. The zero value is a node without cards.
+// Options configure the node. The zero value is a node without GPUs.
 type Options struct {
 	// Name is the node's. Default: [DefaultName].
 	Name string
-	// Labels are set on it once it is there, by an administrator: kubelet itself may not set those that count.
+	// Labels are set on it by an administrator once it exists: kubelet itself may not set the relevant ones.
 	Labels map[string]string
-	// Cards is the file of cards that gpu-agent offers though they do not exist, as --mock-config of the agent has it. nil
+	// Cards is the file of GPUs that gpu-agent offers though they do not exist, as --mock-config of the agent has it. nil
 	// means that no agent runs.
 	Cards []byte
-	// Driver has gpu-agent offer the cards of the machine's own driver, in place of Cards.
+	// Driver has gpu-agent offer the GPUs of the machine's own driver, in place of Cards.
 	Driver bool
 	// AgentArgs are more flags of gpu-agent.
 	AgentArgs []string
@@ -97,7 +97,7 @@ func Start(ctx context.Context, s *sandbox.Sandbox, o Options) (*Node, error) {
 	return n, nil
 }
 
-// Check says whether a real node can run on this machine, in a sandbox whose folder is dir.
+// Check checks whether a real node can run on this machine, in a sandbox whose folder is dir.
 func Check(dir string) error {
 	if err := Look().Refuse(); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (n *Node) startInit(ctx context.Context) error {
 		Name: initName, Path: "/bin/sh", Start: startWithNamespaces,
 		Args: []string{
 			"-c", initScript, initName, n.dir, n.sandbox.PIDFile(initName),
-			n.program(probeName), "pause", n.dir, // by the folder it is known as the sandbox's, see sandbox.Clean
+			n.program(probeName), "pause", n.dir, // the folder identifies it as the sandbox's, see sandbox.Clean
 		},
 		Ready: func(context.Context) error {
 			_, err := os.Stat(filepath.Join(n.dir, "mounted"))
@@ -223,15 +223,14 @@ func (n *Node) StartProcess(ctx context.Context, spec sandbox.ProcessSpec) (*san
 	return n.sandbox.StartProcess(ctx, spec)
 }
 
-// Path returns where a file of the node is on this machine. Links of the node lead astray: /run, not /var/run.
+// Path returns where a file of the node is on this machine. Symbolic links of the node do not resolve: use /run, not /var/run.
 func (n *Node) Path(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(n.init), "root", path)
 }
 
-// SetBootID gives the node another boot, as a restart of the machine does: programs that start from now on find themselves
-// on a fresh one.
+// SetBootID gives the node another boot ID, as a restart of the machine does, for programs that start from now on.
 func (n *Node) SetBootID(id string) error {
-	// In place: what is mounted is this file, not its name.
+	// Written in place, because the mount is of this file, not of its name.
 	if err := os.WriteFile(filepath.Join(n.dir, "boot_id"), []byte(id+"\n"), 0o644); err != nil {
 		return fmt.Errorf("writing the node's boot: %w", err)
 	}

@@ -101,7 +101,7 @@ func (n *Node) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// takesPods says whether a node is ready, and nothing keeps pods from it.
+// takesPods reports whether a node is ready and accepts pods.
 func takesPods(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
@@ -112,7 +112,7 @@ func takesPods(node *corev1.Node) bool {
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
-// whyNotReady is what kubelet says about a node; node is nil when it has not registered.
+// whyNotReady is kubelet's message about a node; node is nil if it has not registered.
 func whyNotReady(node *corev1.Node) string {
 	if node == nil {
 		return "it has not registered"
@@ -139,7 +139,7 @@ func (n *Node) label(ctx context.Context) error {
 	return nil
 }
 
-// snapshotter returns which of containerd's snapshotters works in a folder: an overlay has no other overlay above it.
+// snapshotter returns which of containerd's snapshotters works in a folder: overlays cannot be stacked.
 func snapshotter(dir string) string {
 	if isOverlay(filepath.Dir(dir)) {
 		return "native"

@@ -1,8 +1,7 @@
-// Package access decides who calls the REST API and what they may read, by asking the cluster: a bearer token is
-// reviewed by the API server, rights are reviewed by it, and all that is done for a caller is done as the caller, by
-// impersonation. So the rights and quotas that count are the caller's, and the server adds none of its own.
+// Package access authenticates the callers of the REST API and decides what they may read. The API server reviews their bearer tokens and rights, and
+// all work for a caller is done as the caller, by impersonation. So the caller's rights and quotas apply, and the server adds none of its own.
 //
-// Answers of reviews are kept for some seconds, so that a list that is served from memory costs no request.
+// Reviews are cached for some seconds, so that a list from the cache costs no request.
 package access
 
 import (
@@ -29,41 +28,41 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// DefaultTTL is how long the answers of reviews are kept: as long as a revoked right may still be seen to work.
+// DefaultTTL is how long reviews are cached, and thus how long a revoked right may still work.
 const DefaultTTL = 5 * time.Second
 
-// ErrUnauthenticated says that a request carries no token that the cluster accepts.
+// ErrUnauthenticated means that a request has no token that the cluster accepts.
 var ErrUnauthenticated = errors.New("no valid bearer token")
 
 const (
 	reviewTimeout = 10 * time.Second
-	// maxCallers bounds the clients that are kept, each some kilobytes.
+	// maxCallers bounds the cached clients, each of some kilobytes.
 	maxCallers = 4096
-	// idleCaller is how long the clients of a caller who is silent are kept.
+	// idleCaller is how long the clients of an idle caller are cached.
 	idleCaller = 10 * time.Minute
 )
 
 // reviewBackoff retries reviews that fail for lack of a connection.
 var reviewBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
 
-// Gate authenticates callers and gives them clients that act as they.
+// Gate authenticates callers and gives them clients that act as them.
 type Gate struct {
 	authn  authenticator.Request
 	authz  authorizer.Authorizer
 	config *rest.Config
 	own    kubernetes.Interface
-	// callers holds a *Caller by its identity, and acting what came of asking whether to act for it, an error or nil.
+	// callers caches a *Caller by identity. acting caches whether the server may act for an identity: an error or nil.
 	callers, acting *cache.LRUExpireCache
 	ttl             time.Duration
-	// streams carries what is read without end, of all callers.
+	// streams is the transport of endless reads of all callers.
 	streams http.RoundTripper
 	// audiences are those a token must be for; none means the API server's own.
 	audiences authenticator.Audiences
 }
 
-// Options say how a Gate decides.
+// Options configure a Gate.
 type Options struct {
-	// TTL is how long answers of reviews are kept; 0 means [DefaultTTL].
+	// TTL is how long reviews are cached; 0 means [DefaultTTL].
 	TTL time.Duration
 	// Audiences are those a token must be for; none means the API server's own.
 	Audiences []string
@@ -108,8 +107,8 @@ func New(config *rest.Config, o Options) (*Gate, error) {
 	}, nil
 }
 
-// Identify returns who sends a request. It returns [ErrUnauthenticated] for a request without a valid token, an
-// [ActingError] for one of somebody for whom the server may not act, and another error when the cluster could not be asked.
+// Identify returns the caller of a request. It returns [ErrUnauthenticated] without a valid token, an [ActingError] if the server may not act for the
+// caller, and another error if the cluster could not be reached.
 func (g *Gate) Identify(r *http.Request) (*Caller, error) {
 	who, err := g.authenticate(r)
 	if err != nil {
@@ -118,8 +117,8 @@ func (g *Gate) Identify(r *http.Request) (*Caller, error) {
 	return g.caller(r.Context(), who)
 }
 
-// Recognize returns who sends a request, without anything to act for them with: for what is the server's own, such as its
-// metrics. It returns what [Gate.Identify] does, but for an [ActingError].
+// Recognize returns the caller of a request without clients to act as it, for the server's own resources such as its metrics. It returns the errors
+// of [Gate.Identify] except an [ActingError].
 func (g *Gate) Recognize(r *http.Request) (*Caller, error) {
 	who, err := g.authenticate(r)
 	if err != nil {
@@ -142,8 +141,8 @@ func (g *Gate) authenticate(r *http.Request) (user.Info, error) {
 	return nil, ErrUnauthenticated
 }
 
-// Reviewer returns what reviews the token of a request again later, and returns [ErrUnauthenticated] once the token is
-// not valid any more, and an [ActingError] once the server may not act for its owner any more. It is made before [Gate.Identify], which takes the token off the request.
+// Reviewer returns a function that reviews the token of a request again later. It returns [ErrUnauthenticated] once the token is no longer valid, and
+// an [ActingError] once the server may no longer act for its owner. Call it before [Gate.Identify], which removes the token from the request.
 func (g *Gate) Reviewer(r *http.Request) func(context.Context) error {
 	tokens := map[string][]string{}
 	for _, name := range []string{"Authorization", protocolHeader} {
@@ -157,12 +156,12 @@ func (g *Gate) Reviewer(r *http.Request) func(context.Context) error {
 	}
 }
 
-// protocolHeader carries the token of a browser's WebSocket, which can set no other header: as a protocol that is
-// offered, base64url.bearer.authorization.k8s.io.TOKEN, as the API server of Kubernetes takes it.
+// protocolHeader carries the token of a browser's WebSocket, which cannot set other headers. It is an offered protocol,
+// base64url.bearer.authorization.k8s.io.TOKEN, as the API server of Kubernetes accepts it.
 const protocolHeader = "Sec-Websocket-Protocol"
 
-// isUnreviewed tells a review that did not take place from a token that was refused: for being expired, or malformed,
-// each with a text of its own and no type.
+// isUnreviewed distinguishes a failed review from a rejected token. Rejections, such as for an expired or malformed token, have only texts and no
+// type.
 func isUnreviewed(err error) bool {
 	var several utilerrors.Aggregate
 	if errors.As(err, &several) {
@@ -174,7 +173,7 @@ func isUnreviewed(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// caller returns the clients of a user, made on first use, as long as the server may act for them.
+// caller returns the clients of a user, created on first use, while the server may act for the user.
 func (g *Gate) caller(ctx context.Context, who user.Info) (*Caller, error) {
 	key := identity(who)
 	acting, err := g.mayAct(ctx, key, who)
@@ -194,7 +193,7 @@ func (g *Gate) caller(ctx context.Context, who user.Info) (*Caller, error) {
 	return c, nil
 }
 
-// mayAct returns how to act as a user, or an [ActingError]. What the cluster said of it is kept as long as its other reviews.
+// mayAct returns the impersonation of a user, or an [ActingError]. It caches the cluster's answer as long as other reviews.
 func (g *Gate) mayAct(ctx context.Context, key string, who user.Info) (rest.ImpersonationConfig, error) {
 	acting, needed, err := actAs(who)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ActingError says for whom the server may not act, so that it answers them nothing.
+// ActingError means that the server may not act for a user, so it rejects the user's requests.
 type ActingError struct {
 	// Kind is serviceaccounts, users or groups, Namespace that of a ServiceAccount.
 	Kind, Namespace, Name string
-	// System says that the name is one of Kubernetes' own, for which the server never acts.
+	// System marks a name of Kubernetes itself, for which the server never acts.
 	System bool
 }
 
@@ -35,8 +35,8 @@ func (e *ActingError) Error() string {
 		e.Name, e.Kind)
 }
 
-// actAs is how to act as a user, and the rights that this takes: to the user, and to each group that does not follow
-// from being them. Names of Kubernetes' own are refused: whoever is of system:masters may do everything.
+// actAs returns the impersonation of a user and the rights that it requires: to the user, and to each group that the user does not imply. It rejects
+// Kubernetes' own names: a member of system:masters may do everything.
 func actAs(who user.Info) (rest.ImpersonationConfig, []authorizationv1.ResourceAttributes, error) {
 	config := rest.ImpersonationConfig{UserName: who.GetName(), UID: who.GetUID(), Extra: who.GetExtra()}
 	implied := []string{user.AllAuthenticated}
@@ -65,8 +65,7 @@ func actAs(who user.Info) (rest.ImpersonationConfig, []authorizationv1.ResourceA
 	return config, needed, nil
 }
 
-// mayAct asks whether the server has rights to act as somebody, and returns an [ActingError] that names the first that
-// it lacks.
+// mayAct checks whether the server may impersonate, and returns an [ActingError] that names the first missing right.
 func mayAct(ctx context.Context, own kubernetes.Interface, needed []authorizationv1.ResourceAttributes) error {
 	for _, right := range needed {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right}}

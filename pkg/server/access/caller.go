@@ -15,20 +15,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Caller is an authenticated user, and what acts with their rights.
+// Caller is an authenticated user with clients that act with its rights.
 type Caller struct {
 	User user.Info
 	// Config connects to the API server as the caller.
 	Config *rest.Config
 	// Kubernetes reads as the caller.
 	Kubernetes kubernetes.Interface
-	// Streams is for reading what has no end: little of it is taken in that nobody reads.
+	// Streams is a client for endless reads. It buffers little that is not read.
 	Streams kubernetes.Interface
 
 	authz authorizer.Authorizer
 }
 
-// identity is equal for users who have the same rights.
+// identity returns a key that is equal for users with the same rights.
 func identity(who user.Info) string {
 	groups := slices.Clone(who.GetGroups())
 	slices.Sort(groups)
@@ -37,7 +37,7 @@ func identity(who user.Info) string {
 	return string(key)
 }
 
-// Resource is a kind of object in the words of RBAC, such as pods or pods/log.
+// Resource is a resource in terms of RBAC, such as pods or pods/log.
 type Resource struct{ Group, Resource string }
 
 func (r Resource) String() string {
@@ -47,13 +47,13 @@ func (r Resource) String() string {
 	return r.Resource + "." + r.Group
 }
 
-// DeniedError says which right a caller lacks.
+// DeniedError is the right that a caller lacks.
 type DeniedError struct {
 	User, Verb string
 	Resource   Resource
 	// Namespace is "" for the whole cluster.
 	Namespace string
-	// Path is that of a right to no resource, such as /metrics.
+	// Path is set for a right to a path, such as /metrics.
 	Path string
 }
 
@@ -67,18 +67,18 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("user %q may not %s %s in the whole cluster", e.User, e.Verb, e.Resource)
 }
 
-// MayList returns nil if the caller may list each of the resources in a namespace, "" for the whole cluster; a
-// [DeniedError] if not; and another error when the cluster could not be asked.
+// MayList returns nil if the caller may list each of the resources in a namespace, or in the whole cluster for "". It returns a [DeniedError] if not,
+// and another error if the cluster could not be reached.
 func (c *Caller) MayList(ctx context.Context, namespace string, resources ...Resource) error {
 	return c.May(ctx, "list", namespace, resources...)
 }
 
-// May is like [Caller.MayList] for any verb.
+// May is like [Caller.CheckListRight] for any verb.
 func (c *Caller) May(ctx context.Context, verb, namespace string, resources ...Resource) error {
 	return c.MayNamed(ctx, verb, namespace, "", resources...)
 }
 
-// MayNamed is like [Caller.May] for the one object of a name: a right may be to this one alone.
+// MayNamed is like [Caller.CheckRight] for the object with a name: a right may cover only this object.
 func (c *Caller) MayNamed(ctx context.Context, verb, namespace, name string, resources ...Resource) error {
 	for _, resource := range resources {
 		kind, part, _ := strings.Cut(resource.Resource, "/")
@@ -119,14 +119,14 @@ func (c *Caller) allows(ctx context.Context, attributes authorizer.AttributesRec
 	return false, nil
 }
 
-// maxReviews is how many reviews run at a time for one request.
+// maxReviews bounds the concurrent reviews of a request.
 const maxReviews = 16
 
-// Scope is where a caller may list something.
+// Scope is the set of namespaces in which a caller may list something.
 type Scope struct {
 	all        bool
 	namespaces map[string]bool
-	// Denied is why the scope is not the whole cluster; nil when it is.
+	// Denied is the reason why the scope is not the whole cluster; nil if it is.
 	Denied error
 }
 
@@ -136,8 +136,8 @@ func (s Scope) Has(namespace string) bool { return s.all || s.namespaces[namespa
 // Empty reports whether the scope covers nothing.
 func (s Scope) Empty() bool { return !s.all && len(s.namespaces) == 0 }
 
-// Scope finds out where the caller may list all of the resources: in the whole cluster, else in which of the
-// candidates. Several reviews run at a time, and their answers are kept.
+// Scope returns where the caller may list all of the resources: in the whole cluster, else in which of the candidates. It reviews several candidates
+// concurrently and caches the results.
 func (c *Caller) Scope(ctx context.Context, candidates []string, resources ...Resource) (Scope, error) {
 	err := c.MayList(ctx, "", resources...)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// streamBuffer is how much of a stream the kernel takes in before it is read, in bytes, instead of up to some megabytes.
-// Nobody is sent more than that in a hundredth of a second.
+// streamBuffer is the kernel's receive buffer of a stream in bytes. The default grows to some megabytes. No client is sent more than this in a
+// hundredth of a second.
 const streamBuffer = 64 << 10
 
 const (
@@ -21,9 +21,9 @@ const (
 	idleStream  = time.Minute
 )
 
-// streamTransport connects to the API server for reading what has no end. It speaks HTTP/1.1, of which nothing is taken in
-// that nobody reads: HTTP/2 takes 4 MiB of each stream for a reader who may be slow. Nor does the kernel take in much: what
-// it does, the API server and the kubelet have to encrypt and pass on first, at once for everybody who opens a stream.
+// streamTransport returns a transport to the API server for endless reads. It speaks HTTP/1.1, which buffers little unread data: HTTP/2 buffers 4 MiB
+// of each stream for a slow reader. The kernel's buffer is small, too, because the API server and the kubelet must encrypt and forward its content
+// first, at once for all streams that open.
 func streamTransport(config *rest.Config) (http.RoundTripper, error) {
 	secure, err := config.TransportConfig()
 	if err != nil {
@@ -49,14 +49,14 @@ func streamTransport(config *rest.Config) (http.RoundTripper, error) {
 				return nil, fmt.Errorf("connecting for a stream: %w", err)
 			}
 			if tcp, ok := connection.(*net.TCPConn); ok {
-				_ = tcp.SetReadBuffer(streamBuffer) // it only takes in more without
+				_ = tcp.SetReadBuffer(streamBuffer) // without it the kernel buffers more
 			}
 			return connection, nil
 		},
 	}, nil
 }
 
-// streamsOf is a client of streams that acts as config says, on the connections of all.
+// streamsOf returns a client for streams that acts as config says, on the shared connections.
 func (g *Gate) streamsOf(config *rest.Config) (kubernetes.Interface, error) {
 	acting, err := rest.HTTPWrappersForConfig(config, g.streams)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// certificate is the server's, read again when its files change; without files the server has none.
+// certificate is the server's certificate, reloaded when its files change; empty without TLS.
 type certificate struct{ watcher *certwatcher.CertWatcher }
 
-// certificate reads the files. Without TLS, --insecure must say that this is meant.
+// certificate loads the files. Serving without TLS requires --insecure.
 func (o *options) certificate() (*certificate, error) {
 	switch {
 	case o.insecure && (o.certFile != "" || o.keyFile != ""):
@@ -29,7 +29,7 @@ func (o *options) certificate() (*certificate, error) {
 	return &certificate{watcher: watcher}, nil
 }
 
-// config is how to serve with the certificate, nil without.
+// config returns the TLS configuration, nil without a certificate.
 func (c *certificate) config() *tls.Config {
 	if c.watcher == nil {
 		return nil
@@ -37,7 +37,7 @@ func (c *certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"}}
 }
 
-// watch reads the files again whenever they change, until ctx ends.
+// watch reloads the files whenever they change, until ctx ends.
 func (c *certificate) watch(ctx context.Context) error {
 	if c.watcher == nil {
 		return nil

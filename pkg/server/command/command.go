@@ -1,5 +1,4 @@
-// Package command is the command line of gpuctl-server: where it listens, how it is secured, and which cluster it
-// serves.
+// Package command is the command line of gpuctl-server: its address, its certificate, and the cluster that it serves.
 package command
 
 import (
@@ -79,8 +78,8 @@ func run(ctx context.Context, o *options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) // what watches the certificate
-	// Callers have limits of their own.
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) // for the certificate watcher
+	// Callers have their own limits.
 	config, err := program.UnlimitedConfig(o.kubeconfig, "gpuctl-server")
 	if err != nil {
 		return err
@@ -112,7 +111,7 @@ func run(ctx context.Context, o *options, stderr io.Writer) error {
 	return serve(ctx, api, listener, certificate, o.drain)
 }
 
-// serve runs until ctx ends. The memory and the certificate are kept up to date until the last request has ended.
+// serve runs until ctx ends. The cache and the certificate stay up to date until the last request has ended.
 func serve(ctx context.Context, api *server.Server, listener net.Listener, certificate *certificate, drain time.Duration) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

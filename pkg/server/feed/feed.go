@@ -1,5 +1,5 @@
-// Package feed tells many watchers what changed among jobs, each from where it stopped. It keeps the last changes, so
-// that a watcher whose connection broke goes on without a gap; one that was away for too long is told to begin again.
+// Package feed sends job changes to many watchers, each from its own position. It keeps the last changes, so that a watcher whose connection broke
+// resumes without a gap. A watcher that was away for too long must start over.
 package feed
 
 import (
@@ -14,7 +14,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/inventory"
 )
 
-// Type is what happened to a job.
+// Type is the type of a change.
 type Type string
 
 // The types of changes.
@@ -29,21 +29,21 @@ type Change struct {
 	// Seq counts changes from 1.
 	Seq  uint64
 	Type Type
-	// Job is as it became, or as it last was before it was deleted; of its pods only one, and of that only its address.
+	// Job is the job after the change, or before its deletion. It has only one pod, with only its address.
 	Job *inventory.Job
 }
 
 const (
-	// kept is how many changes are kept, and keptBytes about how much memory they take at most: minutes of a busy cluster.
+	// kept bounds the stored changes, and maxChangeBytes their approximate memory: minutes of a busy cluster.
 	kept      = 8192
 	keptBytes = 16 << 20
-	// atOnce is how many changes are given at once: who reads them slowly holds no more.
+	// atOnce bounds the changes returned at once, so that a slow reader holds no more.
 	atOnce = 256
 )
 
-// Feed holds the state of all jobs and the last changes of it. Its methods may be called at the same time.
+// Feed holds the state of all jobs and the last changes. It is safe for concurrent use.
 type Feed struct {
-	// epoch tells the changes of this process from those of another one, whose numbers mean nothing here.
+	// epoch distinguishes the changes of this process from those of other processes, whose numbers are meaningless here.
 	epoch string
 
 	mu      sync.Mutex
@@ -61,7 +61,7 @@ func New() *Feed {
 	return &Feed{epoch: rand.Text(), jobs: map[key]*inventory.Job{}, renewed: make(chan struct{})}
 }
 
-// Publish makes the state of all jobs known. The difference to the state before becomes changes.
+// Publish sets the state of all jobs. Differences from the previous state become changes.
 func (f *Feed) Publish(jobs []inventory.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (f *Feed) Publish(jobs []inventory.Job) {
 		case !known:
 			f.add(Added, job)
 		case reflect.DeepEqual(old, job):
-			job = old // one is enough
+			job = old // keep one copy
 		default:
 			f.add(Modified, job)
 		}
@@ -92,7 +92,7 @@ func (f *Feed) Publish(jobs []inventory.Job) {
 	}
 }
 
-// outline is a job without what lists of jobs do not show: hundreds of pods would be kept for each change of one.
+// outline returns a job without the fields that lists do not show: otherwise each change would keep hundreds of pods.
 func outline(job *inventory.Job) *inventory.Job {
 	out := *job
 	out.Pods = nil
@@ -102,7 +102,7 @@ func outline(job *inventory.Job) *inventory.Job {
 	return &out
 }
 
-// sizeOf is about how much memory an outline takes.
+// sizeOf estimates the memory of an outline.
 func sizeOf(job *inventory.Job) int {
 	size := int(unsafe.Sizeof(*job)) + len(job.Pods)*int(unsafe.Sizeof(inventory.Pod{})) + len(job.Message) + len(job.Reason)
 	for _, texts := range [][]string{job.Nodes, job.GPUTypes, {job.Name, job.Namespace, job.User, job.Pool, job.Object.Name}} {
@@ -131,7 +131,7 @@ func (f *Feed) add(what Type, job *inventory.Job) {
 	f.changes = slices.Clone(f.changes[first:])
 }
 
-// Now returns all jobs, and the number of the last change that they contain. They are not to be changed.
+// Now returns all jobs and the number of the last change that they include. They must not be changed.
 func (f *Feed) Now() ([]*inventory.Job, uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,8 +142,7 @@ func (f *Feed) Now() ([]*inventory.Job, uint64) {
 	return jobs, f.seq
 }
 
-// Since returns the first changes after a number. ok is false when some of them are no longer kept. renewed is closed
-// when there are more.
+// Since returns the first changes after a number. ok is false if some of them are no longer stored. renewed is closed when there are more.
 func (f *Feed) Since(seq uint64) (changes []Change, renewed <-chan struct{}, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,17 +157,17 @@ func (f *Feed) Since(seq uint64) (changes []Change, renewed <-chan struct{}, ok 
 	return slices.Clone(after), f.renewed, true
 }
 
-// more is what is renewed already.
+// more is a closed channel: more changes are available.
 var more = func() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)
 	return closed
 }()
 
-// ID is the identity of a change for a watcher: what a watcher shows to go on from there.
+// ID returns the ID of a change, which a watcher presents to resume from there.
 func (f *Feed) ID(seq uint64) string { return f.epoch + "-" + strconv.FormatUint(seq, 10) }
 
-// Parse reads an identity. ok is false for those of another process, which mean nothing here.
+// Parse decodes an ID. ok is false for IDs of another process, which are meaningless here.
 func (f *Feed) Parse(id string) (seq uint64, ok bool) {
 	digits, ours := strings.CutPrefix(id, f.epoch+"-")
 	if !ours {

@@ -11,7 +11,7 @@ type axis struct {
 	log      bool
 }
 
-// share is where a value is on the axis, from 0 to 1.
+// share is the position of a value on the axis, from 0 to 1.
 func (a axis) share(value float64) float64 {
 	if a.log {
 		return math.Log10(max(value, a.from)/a.from) / math.Log10(a.to/a.from)

@@ -26,7 +26,7 @@ type Lines struct {
 	Title, X, Y string
 	// MinX and MinY are where the axes begin.
 	MinX, MinY float64
-	// LogX has the X axis grow by factors, from 1 to a power of 10. Values of 0 and less are not drawn then.
+	// LogX makes the X axis logarithmic, from 1 to a power of 10. Values of 0 and less are not drawn then.
 	LogX   bool
 	Legend Corner
 	Lines  []Line
@@ -50,10 +50,10 @@ const (
 	legendThumb              = 36
 )
 
-// palette are colours that people with any colour vision tell apart (Okabe and Ito).
+// palette are colors that people with any color vision can distinguish (Okabe and Ito).
 var palette = []string{"#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"}
 
-// dashes tell lines apart in black and white. There are fewer than colours by one, so that no pair returns early.
+// dashes distinguish lines in black and white. There are fewer than colors by one, so that no pair repeats early.
 var dashes = []string{"", "8 4", "2 3", "11 3 2 3", "4 2", "13 5", "5 2 1 2 1 2"}
 
 // SVG draws the plot.
@@ -101,7 +101,7 @@ func (d *drawing) scale(l *Lines, drawn [][]Point) {
 	}
 }
 
-// crowded reports whether a line runs where the legend stands.
+// crowded reports whether a line runs behind the legend.
 func crowded(drawn [][]Point, x, y axis) bool {
 	for _, points := range drawn {
 		for _, point := range points {
@@ -117,7 +117,7 @@ func (d *drawing) at(p Point) (x, y float64) {
 	return left + d.x.share(p.X)*(width-left-right), height - bottom - d.y.share(p.Y)*(height-top-bottom)
 }
 
-// axes draws the grid with its numbers, and what the axes are.
+// axes draws the grid with its numbers, and the titles of the axes.
 func (d *drawing) axes(l *Lines) {
 	const grid = `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#cccccc"/>` + "\n"
 	for _, tick := range d.x.ticks() {

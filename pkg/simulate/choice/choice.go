@@ -1,4 +1,4 @@
-// Package choice has kube-scheduler choose a node outside of its loop: for simulations, benchmarks and tests.
+// Package choice makes kube-scheduler choose a node outside of its loop: for simulations, benchmarks and tests.
 package choice
 
 import (
@@ -13,8 +13,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Make has a scheduler choose a node for a pod, by a profile that need not be one of its own, in the cluster as its cache has it now. Its
-// errors are those of [scheduler.Scheduler.SchedulePod], a FitError among them, and that the pod cannot be read.
+// Make makes a scheduler choose a node for a pod, by a profile that need not be one of its own, in the current state of its cache. It returns the
+// errors of [scheduler.Scheduler.SchedulePod], including a FitError, and an error if the pod cannot be read.
 func Make(ctx context.Context, sched *scheduler.Scheduler, profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {

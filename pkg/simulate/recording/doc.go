@@ -34,14 +34,14 @@ type Event struct {
 	Group *gangsv1.PodGroup
 }
 
-// Recording is what there was when it began, and what changed, in order of revision.
+// Recording is the initial state, and all changes in order of revision.
 type Recording struct {
 	Start time.Time
 
 	Nodes  []*corev1.Node
 	Pods   []*corev1.Pod
 	Groups []*gangsv1.PodGroup
-	// Runs are for how long jobs had run by then, as a ledger said; none where none was asked.
+	// Runs are for how long jobs had run by then, from a ledger; empty without one.
 	Runs []ledger.Run
 
 	Events []Event

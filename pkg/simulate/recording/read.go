@@ -25,7 +25,7 @@ type line struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// Read reads a recording. One that was cut off in the middle of a line is read up to there.
+// Read reads a recording. A truncated recording is read up to its last full line.
 func Read(from io.Reader) (*Recording, error) {
 	decoder := json.NewDecoder(from)
 	r := &Recording{}
@@ -51,7 +51,7 @@ func Read(from io.Reader) (*Recording, error) {
 	}
 }
 
-// take adds a line: to what there was until the recording has begun, and to what happened from then on.
+// take adds a line: to the initial state until the recording has begun, and to the changes from then on.
 func (r *Recording) take(l *line, began bool) error {
 	if !began && l.isRuns() {
 		return r.learn(l.Object)
@@ -80,7 +80,7 @@ func (r *Recording) begin(event Event) {
 	}
 }
 
-// learn reads what a ledger said.
+// learn reads the data of a ledger.
 func (r *Recording) learn(object json.RawMessage) error {
 	var list ledger.RunList
 	if err := json.Unmarshal(object, &list); err != nil {
@@ -90,7 +90,7 @@ func (r *Recording) learn(object json.RawMessage) error {
 	return nil
 }
 
-// isRuns reports whether an object is what a ledger said.
+// isRuns reports whether an object is the data of a ledger.
 func (l *line) isRuns() bool {
 	var kind metav1.TypeMeta
 	return json.Unmarshal(l.Object, &kind) == nil && kind.Kind == kindOfRuns

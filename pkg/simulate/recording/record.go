@@ -35,7 +35,7 @@ var recorded = []schema.GroupVersionResource{
 type Recorder struct {
 	Client dynamic.Interface
 	Clock  clock.PassiveClock
-	// Runs are for how long jobs have run, as a ledger says; none are not written.
+	// Runs are for how long jobs have run, from a ledger; an empty list is not written.
 	Runs []ledger.Run
 	// Began is called once all objects are listed, with their number: what follows is what happens.
 	Began func(objects int)
@@ -46,8 +46,8 @@ type Recorder struct {
 	err     error
 }
 
-// Record writes until ctx ends, which is no error. It ends by itself when the API server cannot tell all that happened
-// any more, as after a long time without a connection: then the recording would have a gap.
+// Record writes until ctx ends, which is no error. It ends by itself when the API server can no longer deliver all events, as after a long time
+// without a connection: then the recording would have a gap.
 func (r *Recorder) Record(ctx context.Context, to io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -98,7 +98,7 @@ func (r *Recorder) follow(ctx context.Context, stop func(), revisions map[schema
 	return nil
 }
 
-// watches is what the retrying watcher asks of a client.
+// watches is the client interface of the retrying watcher.
 type watches struct{ dynamic.ResourceInterface }
 
 // WatchWithContext implements cache.WatcherWithContext.
@@ -106,7 +106,7 @@ func (w watches) WatchWithContext(ctx context.Context, options metav1.ListOption
 	return w.Watch(ctx, options)
 }
 
-// write writes an event, unless it changes nothing that a scheduler looks at.
+// write writes an event, unless it changes nothing that affects a scheduler.
 func (r *Recorder) write(kind watch.EventType, object runtime.Object) {
 	seen := r.Clock.Now()
 	content, ok := object.(*unstructured.Unstructured)
@@ -137,10 +137,10 @@ func (r *Recorder) write(kind watch.EventType, object runtime.Object) {
 	}{seen, kind, content.Object}))
 }
 
-// kindOfRuns is what a recording calls what a ledger said.
+// kindOfRuns is the kind of a ledger's data in a recording.
 const kindOfRuns = "RunList"
 
-// writeRuns writes how long jobs have run, and not whose they were within their namespace.
+// writeRuns writes how long jobs have run, without their users.
 func (r *Recorder) writeRuns() {
 	if len(r.Runs) == 0 {
 		return

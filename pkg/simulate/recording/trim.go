@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What of an object is of no use to a scheduler, or nobody's business.
+// Fields of an object that a scheduler does not use, or that are private.
 var (
 	ofMetadata  = []string{"managedFields", "generateName", "selfLink", "finalizers"}
 	ofContainer = []string{
@@ -48,7 +48,7 @@ func trimPod(pod map[string]any) {
 				}
 			}
 		}
-		_ = unstructured.SetNestedSlice(pod, containers, "spec", list) // it is the list that was there
+		_ = unstructured.SetNestedSlice(pod, containers, "spec", list) // it is the original list
 	}
 	status, ok := pod["status"].(map[string]any)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 
 const packed = ".gz"
 
-// IsCSV tells traces from other files by their name.
+// IsCSV identifies traces by their file name.
 func IsCSV(path string) bool { return strings.HasSuffix(strings.TrimSuffix(path, packed), ".csv") }
 
 // Read returns the content of a file, unpacked if its name ends in .gz.
@@ -36,7 +36,7 @@ func Nodes(path string) ([]Node, error) { return parse(path, ReadNodes) }
 // Pods reads a pod list of an openb trace.
 func Pods(path string) ([]Pod, error) { return parse(path, ReadPods) }
 
-// Jobs reads a list of jobs in the form of Philly's. It returns none for a list of another form.
+// Jobs reads a list of jobs in the form of Philly's. It returns none for another form.
 func Jobs(path string) ([]*Job, error) {
 	data, err := Read(path)
 	if err != nil {

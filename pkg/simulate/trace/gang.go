@@ -3,7 +3,7 @@ package trace
 // GPUsPerNode is the size of every node. Philly's own nodes had 2, 4 or 8; its job list does not say which.
 const GPUsPerNode = 8
 
-// Gang is how a job is cut into pods: as many as fill a node each, and one with the rest.
+// Gang is the division of a job into pods: as many as fill a node each, and one with the rest.
 type Gang struct {
 	// Whole pods ask for all GPUs of a node.
 	Whole int
@@ -11,7 +11,7 @@ type Gang struct {
 	Rest int
 }
 
-// GangOf returns the fewest pods that have so many GPUs.
+// GangOf returns the smallest gang with that number of GPUs.
 func GangOf(gpus int) Gang { return Gang{Whole: gpus / GPUsPerNode, Rest: gpus % GPUsPerNode} }
 
 // Gang is what the job's pods ask for.

@@ -1,8 +1,7 @@
-// Package trace reads what a simulation places besides Kubernetes' own objects: the lists of nodes and pods of Alibaba's
-// cluster-trace-gpu-v2023 ("openb"), and lists of jobs in the form of Microsoft's Philly, as CSV with a header, packed
-// with gzip or not. It also has the protocol under which Weng et al. ("Beware of Fragmentation: Scheduling GPU-Sharing
-// Workloads with Fragmentation Gradient Descent", USENIX ATC'23), who published the openb lists, let their pods arrive,
-// and the series in which they give their results.
+// Package trace reads the input of a simulation in formats other than Kubernetes' own objects: the lists of nodes and pods of Alibaba's
+// cluster-trace-gpu-v2023 ("openb"), and lists of jobs in the form of Microsoft's Philly, as CSV with a header, packed with gzip or not. It also has
+// the protocol by which pods arrive in the work of Weng et al. ("Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
+// Gradient Descent", USENIX ATC'23), who published the openb lists, and the series in which they give their results.
 package trace
 
 import (
@@ -134,8 +133,7 @@ func (r *row) text(column string) string {
 	return ""
 }
 
-// number reads a whole number, 0 where the field is empty. Numbers fit in 31 bits, so that sums of millions do not
-// overflow.
+// number reads a whole number, 0 if the field is empty. Numbers fit in 31 bits, so that sums of millions do not overflow.
 func (r *row) number(column string) int64 {
 	text := r.text(column)
 	if text == "" {

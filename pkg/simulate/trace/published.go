@@ -53,7 +53,7 @@ func Arrive(nodes []Node, trace []Pod, inflation float64, seed int64) Arrivals {
 	return Arrivals{Pods: pods, Nodes: arranged}
 }
 
-// thin removes random pods until those that stay ask for no more than goal.
+// thin removes random pods until the rest request no more than goal.
 func thin(pods []Pod, asked, goal int64, random *rand.Rand) []Pod {
 	for asked > goal {
 		i := random.Intn(len(pods))

@@ -18,7 +18,7 @@ type Collector struct {
 	counts [Percents]float64
 }
 
-// Add notes what is allocated after a pod, when so much has been asked for, both in thousandths of a GPU.
+// Add records what is allocated after a pod, when that much has been requested, both in thousandths of a GPU.
 func (c *Collector) Add(arrived, allocated int64) {
 	if c.Capacity <= 0 {
 		return

@@ -1,5 +1,5 @@
-// Command kubernetes is etcd, kube-apiserver, kubelet, kubectl, gpu-scheduler or the tests of test/card, by the name that it is started
-// under.
+// Command kubernetes is etcd, kube-apiserver, kubelet, kubectl, gpu-scheduler or the tests of test/card, depending on the name under which it is
+// started.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command runtime is containerd or its client ctr, by the name that it is started under. The shim is a program of its own: it starts every
+// Command runtime is containerd or its client ctr, depending on the name under which it is started. The shim is a separate program: it starts every
 // plugin that is linked into it.
 package main
 

@@ -21,7 +21,7 @@ type entry struct {
 	data []byte
 }
 
-// below reads all files of a folder, with their names in it, in order.
+// below reads all files of a folder, with their relative names, in order.
 func below(dir string) ([]entry, error) {
 	var entries []entry
 	err := filepath.WalkDir(dir, func(file string, d os.DirEntry, err error) error {
@@ -39,12 +39,12 @@ func below(dir string) ([]entry, error) {
 	return entries, err
 }
 
-// writeArchive writes a .zip or a .tar.gz, by the name. The same entries give the same bytes.
+// writeArchive writes a .zip or a .tar.gz, depending on the name. The same entries give the same bytes.
 func writeArchive(file string, entries []entry, when time.Time) error {
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	out, err := os.Create(file)
 	if err != nil {
-		return err // names the file
+		return err // the error names the file
 	}
 	pack := packTar
 	if path.Ext(file) == ".zip" {

@@ -1,5 +1,5 @@
-// Command binaries makes the archives of gpuctl for every system, their checksums, what is in them, and the manifest for krew.
-// The same source and toolchain give the same bytes. See make release.
+// Command binaries builds the archives of gpuctl for every system, their checksums, the list of their contents, and the manifest for krew. The same
+// source and toolchain give the same bytes. See make release.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"g8s.host/gpu-scheduler/hack/tools/release/build"
 )
 
-// program is what users install on their own machines.
+// program is the program that users install on their machines.
 const program = "gpuctl"
 
 type options struct {
@@ -32,7 +32,7 @@ type options struct {
 	epoch                       int64
 }
 
-// archive is one that was written.
+// archive is a written archive.
 type archive struct {
 	platform           build.Platform
 	name, program, sum string
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// semantic is a version as SemVer has it, with the v that Go's and krew's have.
+// semantic matches a semantic version with the prefix v, as Go and krew require.
 var semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
 func parse(args []string) (*options, error) {
@@ -83,7 +83,7 @@ func parse(args []string) (*options, error) {
 
 func run(ctx context.Context, o *options) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return err // names the folder
+		return err // the error names the folder
 	}
 	defer func() { _ = os.RemoveAll(o.builder.Out) }()
 	extra, err := o.files()
@@ -114,7 +114,7 @@ func run(ctx context.Context, o *options) error {
 	return o.describe(archives, programs, sums.String())
 }
 
-// describe writes what is said about the archives: checksums, what is in the programs, and where krew finds them.
+// describe writes the checksums, the list of contents, and the krew manifest.
 func (o *options) describe(archives []archive, programs []string, sums string) error {
 	manifest, err := krew(o.version, o.url, o.homepage, archives)
 	if err != nil {
@@ -122,7 +122,7 @@ func (o *options) describe(archives []archive, programs []string, sums string) e
 	}
 	out, err := os.Create(filepath.Join(o.out, program+".cdx.json"))
 	if err != nil {
-		return err // names the file
+		return err // the error names the file
 	}
 	return errors.Join(
 		bom.Write(out, program, o.version, cdx.ComponentTypeApplication, programs...), out.Close(),
@@ -131,11 +131,11 @@ func (o *options) describe(archives []archive, programs []string, sums string) e
 	)
 }
 
-// files are what is in every archive beside the program.
+// files returns the files in every archive besides the program.
 func (o *options) files() ([]entry, error) {
 	licence, err := os.ReadFile(filepath.Join(o.builder.Root, "LICENSE"))
 	if err != nil {
-		return nil, err // names the file
+		return nil, err // the error names the file
 	}
 	entries := []entry{{"LICENSE", 0o644, licence}}
 	if o.extra == "" {
@@ -155,7 +155,7 @@ func (o *options) archive(p build.Platform, path string, extra []entry) (archive
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return a, err // names the file
+		return a, err // the error names the file
 	}
 	file := filepath.Join(o.out, a.name)
 	if err := writeArchive(file, append([]entry{{a.program, 0o755, data}}, extra...), time.Unix(o.epoch, 0).UTC()); err != nil {
@@ -163,7 +163,7 @@ func (o *options) archive(p build.Platform, path string, extra []entry) (archive
 	}
 	packed, err := os.ReadFile(file)
 	if err != nil {
-		return a, err // names the file
+		return a, err // the error names the file
 	}
 	sum := sha256.Sum256(packed)
 	a.sum = hex.EncodeToString(sum[:])

@@ -1,4 +1,4 @@
-// Package bom lists what is in a program, from what the Go toolchain wrote into it, in the format CycloneDX.
+// Package bom lists the components of a program in the CycloneDX format, from what the Go toolchain recorded in it.
 package bom
 
 import (
@@ -14,8 +14,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// Write lists all that the programs are made of, as the parts of one thing with a name and a version. The same programs give
-// the same bytes: there is neither a time nor a random number in it.
+// Write lists all components of the programs, as parts of one component with a name and a version. The same programs give the same bytes: it contains
+// neither a time nor a random number.
 func Write(w io.Writer, name, version string, kind cdx.ComponentType, programs ...string) error {
 	parts := map[string]cdx.Component{}
 	for _, program := range programs {
@@ -41,7 +41,7 @@ func Write(w io.Writer, name, version string, kind cdx.ComponentType, programs .
 	return nil
 }
 
-// module is the one that was compiled, where another replaces it.
+// module returns the component of the module that was compiled, which may be a replacement.
 func module(m *debug.Module) cdx.Component {
 	if m.Replace != nil {
 		m = m.Replace

@@ -1,4 +1,4 @@
-// Package build compiles programs of the project so that the same source and toolchain give the same bytes on every machine.
+// Package build compiles programs of the project reproducibly: the same source and toolchain give the same bytes on every machine.
 package build
 
 import (
@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-// Builder says what is built, and from what.
+// Builder contains the build settings.
 type Builder struct {
 	// Root is the folder of the project.
 	Root string
-	// LDFlags are the linker's, such as -X of versions.
+	// LDFlags are the linker's flags, such as -X of versions.
 	LDFlags string
-	// Out is the folder below which programs are written.
+	// Out is the folder for programs.
 	Out string
 }
 
-// Platform is what a program runs on.
+// Platform is the platform of a program.
 type Platform struct{ OS, Arch string }
 
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// ParsePlatform reads such as linux/amd64.
+// ParsePlatform parses a platform such as linux/amd64.
 func ParsePlatform(text string) (Platform, error) {
 	system, arch, found := strings.Cut(text, "/")
 	if !found || system == "" || arch == "" {
@@ -34,14 +34,14 @@ func ParsePlatform(text string) (Platform, error) {
 	return Platform{system, arch}, nil
 }
 
-// Program compiles ./cmd/NAME without C and returns its path.
+// Program compiles ./cmd/NAME without cgo and returns its path.
 func (b *Builder) Program(ctx context.Context, name string, p Platform) (string, error) {
 	file := name
 	if p.OS == "windows" {
 		file += ".exe"
 	}
 	path := filepath.Join(b.Out, p.OS+"-"+p.Arch, file)
-	// Paths, the state of git and the linker's id would differ from machine to machine.
+	// Paths, the state of git and the linker's ID would differ from machine to machine.
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", "netgo,osusergo",
 		"-ldflags", strings.TrimSpace("-s -w -buildid= "+b.LDFlags), "-o", path, "./cmd/"+name)
 	cmd.Dir = b.Root

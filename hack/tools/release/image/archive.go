@@ -25,7 +25,7 @@ type platformImage struct {
 	image    v1.Image
 }
 
-// indexOf is one image for all platforms.
+// indexOf returns one multi-platform image.
 func indexOf(images []platformImage) v1.ImageIndex {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, i := range images {
@@ -40,7 +40,7 @@ func indexOf(images []platformImage) v1.ImageIndex {
 func writeArchive(path string, reference name.Tag, index v1.ImageIndex, when time.Time) (err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".layout-")
 	if err != nil {
-		return err // names the folder
+		return err // the error names the folder
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	at, err := layout.Write(dir, empty.Index)
@@ -55,7 +55,7 @@ func writeArchive(path string, reference name.Tag, index v1.ImageIndex, when tim
 	}
 	out, err := os.Create(path + ".new")
 	if err != nil {
-		return err // names the file
+		return err // the error names the file
 	}
 	err = pack(out, dir, when)
 	if closed := out.Close(); err == nil {
@@ -67,7 +67,7 @@ func writeArchive(path string, reference name.Tag, index v1.ImageIndex, when tim
 	return os.Rename(path+".new", path)
 }
 
-// pack writes a folder's files in the order of their names.
+// pack writes a folder's files, sorted by name.
 func pack(out io.Writer, dir string, when time.Time) error {
 	w := tar.NewWriter(out)
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {

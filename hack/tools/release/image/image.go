@@ -22,39 +22,39 @@ import (
 
 // spec is one image.
 type spec struct {
-	// name is the image's, and its program's.
+	// name is the name of the image and of its program.
 	name string
-	// user is who runs it.
+	// user is the user that runs it.
 	user string
 	// beside are programs that it starts.
 	beside []string
-	// asked says that the image is made only when it is asked for by its name, and note what who asks must know.
+	// asked says that the image is built only on request, and note is a message for that case.
 	asked bool
 	note  string
 }
 
-// nobody is the user of all that need not be root: the one of distroless images, which the manifests name, too.
+// nobody is the user of all images that do not need root: the one of distroless images, which the manifests also name.
 const nobody = "65532:65532"
 
 var specs = []spec{
 	{name: "gpu-scheduler", user: nobody},
-	// These run the scheduler's code as a process of its own, to say where a job would go.
+	// These run the scheduler's code as a separate process to predict placements.
 	{name: "gpu-controller", user: nobody, beside: []string{"gpu-scheduler"}},
 	{name: "gpuctl-server", user: nobody, beside: []string{"gpu-scheduler"}},
 	{name: "gpuctl", user: nobody, beside: []string{"gpu-scheduler"}},
 	{name: "gpu-ledger", user: nobody},
-	// It opens the device nodes of cards and the sockets of kubelet and the runtime.
-	// What would be installed with this one sees no real card, so that no values for the chart name it: tests run it.
+	// It opens the device nodes of GPUs and the sockets of the kubelet and the runtime. This image sees no real GPUs when installed, so no values for
+	// the chart name it: tests run it.
 	{name: "gpu-agent", user: "0:0", asked: true,
 		note: "without C it knows the cards of a file alone; make image-docker makes the one for real cards, with NVIDIA's library"},
 }
 
-// programs are all that the image has, its own first.
+// programs returns all programs of the image, its own first.
 func (s *spec) programs() []string { return append([]string{s.name}, s.beside...) }
 
 const (
 	programFolder = "usr/local/bin"
-	certificates  = "etc/ssl/certs/ca-certificates.crt" // where Go looks for them
+	certificates  = "etc/ssl/certs/ca-certificates.crt" // Go's default path
 )
 
 // file is one file of a layer.
@@ -64,14 +64,13 @@ type file struct {
 	data []byte
 }
 
-// compose makes an image for one platform of programs, which are given by their paths on this machine. when is the time of
-// all that is in it.
+// compose builds an image for one platform from programs, which are given by their local paths. when is the time of all its content.
 func compose(s *spec, p build.Platform, programs []string, version string, when time.Time) (v1.Image, error) {
 	var files []file
 	for _, path := range programs {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return nil, err // names the file
+			return nil, err // the error names the file
 		}
 		files = append(files, file{programFolder + "/" + filepath.Base(path), 0o755, data})
 	}
@@ -103,14 +102,14 @@ func compose(s *spec, p build.Platform, programs []string, version string, when 
 	return mutate.ConfigFile(image, config)
 }
 
-// system is what programs expect of a machine: whom to trust, and who runs them.
+// system returns the system files that programs expect: trusted certificates, users and groups.
 func system() []file {
 	var trusted bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint != nil {
-			continue // a file cannot say it, and without it the root would be trusted with more than it may
+			continue // a file cannot express the constraint, without which the root would be trusted too much
 		}
-		_ = pem.Encode(&trusted, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes all
+		_ = pem.Encode(&trusted, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // writing to a buffer cannot fail
 	}
 	return []file{
 		{"etc/group", 0o644, []byte("root:x:0:\nnonroot:x:65532:\n")},
@@ -119,7 +118,7 @@ func system() []file {
 	}
 }
 
-// layerOf packs files, with the folders above them, so that the same files give the same bytes.
+// layerOf packs files with their parent folders, reproducibly.
 func layerOf(files []file, when time.Time) (v1.Layer, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
@@ -150,7 +149,7 @@ func layerOf(files []file, when time.Time) (v1.Layer, error) {
 	return tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer))
 }
 
-// above are the folders that a path is in, outermost first.
+// above returns the parent folders of a path, outermost first.
 func above(path string) []string {
 	var folders []string
 	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {

@@ -1,5 +1,5 @@
-// Command image makes the container images of the project as OCI archives, from nothing but static programs: no Docker engine,
-// no base image. The same source and toolchain give the same digests. See make image.
+// Command image builds the container images of the project as OCI archives from static programs alone: without a Docker engine or a base image. The
+// same source and toolchain give the same digests. See make image.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 type options struct {
 	builder build.Builder
-	// out is where the archives go. The programs in them lie below it, while they are packed.
+	// out is the folder of the archives. The programs in them are below it while they are packed.
 	out               string
 	registry, version string
 	platforms         []build.Platform
@@ -83,10 +83,10 @@ func parse(args []string) (*options, error) {
 	return o, err
 }
 
-// run makes all images and prints their digests; values.yaml has them for the chart.
+// run builds all images and prints their digests; values.yaml contains them for the chart.
 func run(ctx context.Context, o *options) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return err // names the folder
+		return err // the error names the folder
 	}
 	defer func() { _ = os.RemoveAll(o.builder.Out) }()
 	var values strings.Builder
@@ -100,7 +100,7 @@ func run(ctx context.Context, o *options) error {
 		}
 		reference, err := name.NewTag(o.registry + "/" + s.name + ":" + o.version)
 		if err != nil {
-			return err // names the reference
+			return err // the error names the reference
 		}
 		index, err := o.image(ctx, s, reference)
 		if err != nil {
@@ -123,12 +123,12 @@ func run(ctx context.Context, o *options) error {
 	return os.WriteFile(filepath.Join(o.out, "values.yaml"), []byte(values.String()), 0o644)
 }
 
-// components are the names of images in the chart's values.
+// components maps images to their names in the chart's values.
 var components = map[string]string{
 	"gpu-scheduler": "scheduler", "gpu-controller": "controller", "gpuctl-server": "server", "gpu-ledger": "ledger",
 }
 
-// image builds the programs of one image and writes its archive, and what it is made of.
+// image builds the programs of one image and writes its archive, and the list of its components.
 func (o *options) image(ctx context.Context, s *spec, reference name.Tag) (v1.ImageIndex, error) {
 	when := time.Unix(o.epoch, 0).UTC()
 	var images []platformImage
@@ -154,7 +154,7 @@ func (o *options) image(ctx context.Context, s *spec, reference name.Tag) (v1.Im
 	}
 	out, err := os.Create(filepath.Join(o.out, s.name+".cdx.json"))
 	if err != nil {
-		return nil, err // names the file
+		return nil, err // the error names the file
 	}
 	err = bom.Write(out, s.name, o.version, cdx.ComponentTypeContainer, all...)
 	return index, errors.Join(err, out.Close())

@@ -1,6 +1,5 @@
-// Command provenance says of what a release was built, in a statement as in-toto and SLSA have it, and holds such a statement
-// against the files of a release. It is not signed: who publishes the release signs it, or the checksums that name it. See make
-// release.
+// Command provenance writes what a release was built from as an in-toto statement with SLSA provenance, and verifies such a statement against the
+// files of a release. The statement is not signed: the publisher of the release signs it, or the checksums that cover it. See make release.
 package main
 
 import (
@@ -34,7 +33,7 @@ func main() {
 	}
 }
 
-// commits are whole: a short one is none that anybody could check.
+// commits matches complete commit hashes: an abbreviated one cannot be verified.
 var commits = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
 func run(args []string) error {
@@ -68,7 +67,7 @@ func addParameter(to map[string]string, text string) error {
 	return nil
 }
 
-// write makes the statement of the files that are there.
+// write writes the statement for the existing files.
 func write(dir string, f *facts) error {
 	if !commits.MatchString(f.Commit) {
 		return fmt.Errorf("-commit %q: want all of its digits, as git rev-parse HEAD prints them", f.Commit)
@@ -99,7 +98,7 @@ func write(dir string, f *facts) error {
 func verify(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, statementFile))
 	if err != nil {
-		return err // names the file
+		return err // the error names the file
 	}
 	var s statement
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -115,11 +114,11 @@ func verify(dir string) error {
 	return nil
 }
 
-// sums are those of all files of a release, but of the checksums and of the statement itself.
+// sums returns the checksums of all files of a release, except for the checksum file and the statement itself.
 func sums(dir string) (map[string]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err // names the folder
+		return nil, err // the error names the folder
 	}
 	found := map[string]string{}
 	for _, entry := range entries {
@@ -128,7 +127,7 @@ func sums(dir string) (map[string]string, error) {
 		}
 		data, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {
-			return nil, err // names the file
+			return nil, err // the error names the file
 		}
 		sum := sha256.Sum256(data)
 		found[entry.Name()] = hex.EncodeToString(sum[:])
@@ -139,11 +138,11 @@ func sums(dir string) (map[string]string, error) {
 	return found, nil
 }
 
-// parts are what the release says that its programs are made of.
+// parts returns the components that the release lists for its programs.
 func parts(file string) ([]cdx.Component, error) {
 	in, err := os.Open(file)
 	if err != nil {
-		return nil, err // names the file
+		return nil, err // the error names the file
 	}
 	defer func() { _ = in.Close() }()
 	var document cdx.BOM

@@ -12,13 +12,13 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// The formats: in-toto's statement, with SLSA's predicate of what was built of what.
+// The formats: in-toto's statement, with SLSA's provenance predicate.
 const (
 	statementType = "https://in-toto.io/Statement/v1"
 	predicateType = "https://slsa.dev/provenance/v1"
 )
 
-// statement says of files, by digest, how they came to be.
+// statement says how files, identified by digest, were built.
 type statement struct {
 	Type          string     `json:"_type"`
 	Subject       []resource `json:"subject"`
@@ -53,22 +53,22 @@ type builder struct {
 	ID string `json:"id"`
 }
 
-// facts are what is known of a build. There is no time among them: who builds the same again gets the same statement.
+// facts are the inputs of a statement. They contain no time: the same build gives the same statement.
 type facts struct {
-	// Source is where the commit is from.
+	// Source is the location of the commit.
 	Source, Commit string
-	// BuildType is the page that says how to build the same, and Builder whose machine it was.
+	// BuildType is the page that describes how to repeat the build, and Builder the machine that ran it.
 	BuildType, Builder string
-	// Parameters are what was given to make, and LDFlags what followed.
+	// Parameters are the variables given to make, and LDFlags the resulting linker flags.
 	Parameters map[string]string
 	LDFlags    string
-	// Sums are the SHA256 of the files, in hexadecimal.
+	// Sums are the hexadecimal SHA256 of the files.
 	Sums map[string]string
-	// Parts are what the programs are made of, the toolchain among them.
+	// Parts are the components of the programs, including the toolchain.
 	Parts []cdx.Component
 }
 
-// state makes the statement of a build.
+// state returns the statement of a build.
 func state(f *facts) (*statement, error) {
 	s := &statement{Type: statementType, PredicateType: predicateType}
 	for _, name := range slices.Sorted(maps.Keys(f.Sums)) {
@@ -92,7 +92,7 @@ func state(f *facts) (*statement, error) {
 	return s, nil
 }
 
-// dependency is a part by its sum in go.sum, which in-toto writes in hexadecimal. The toolchain has none.
+// dependency returns a component with its checksum from go.sum, which in-toto writes in hexadecimal. The toolchain has none.
 func dependency(part *cdx.Component) (resource, error) {
 	out := resource{URI: part.PackageURL}
 	if part.Properties == nil {
@@ -112,7 +112,7 @@ func dependency(part *cdx.Component) (resource, error) {
 	return out, nil
 }
 
-// verify holds a statement against the files that there are, by their SHA256: each is named with its own, and no other is.
+// verify verifies a statement against the existing files by their SHA256: it must name exactly these files.
 func (s *statement) verify(files map[string]string) error {
 	if s.Type != statementType || s.PredicateType != predicateType {
 		return fmt.Errorf("it is a %q of %q, want a %q of %q", s.Type, s.PredicateType, statementType, predicateType)

@@ -1,5 +1,5 @@
-// Package fake is a fleet of cards from a file, for machines without any. The file is read again when it changes, so that
-// a test can make a card ill, take it off the bus, or let the library itself fail, hang and come back.
+// Package fake is a fleet of GPUs from a file, for machines without any. The file is read again when it changes, so that a test can make a GPU
+// unhealthy, take it off the bus, or make the library itself fail, hang and recover.
 package fake
 
 import (
@@ -27,17 +27,17 @@ const maxCards = gpu.MaxCards
 
 // Config is the file.
 type Config struct {
-	// Count adds that many equal cards, with MemoryMiB each, of which the driver keeps ReservedMiB: cards 0 and 1, 2 and 3, … share a switch, the first half is on
-	// NUMA node 0, and NVLinks links connect all of them.
+	// Count adds that many equal GPUs, with MemoryMiB each, of which the driver reserves ReservedMiB: GPUs 0 and 1, 2 and 3, … share a switch, the
+	// first half is on NUMA node 0, and NVLinks links connect all of them.
 	Count     int    `json:"count,omitempty"`
 	MemoryMiB int64  `json:"memoryMiB,omitempty"`
 	Product   string `json:"product,omitempty"`
 	NVLinks   int    `json:"nvlinks,omitempty"`
-	// ReservedMiB left out is a driver that does not say.
+	// ReservedMiB is empty for a driver that does not report it.
 	ReservedMiB *int64 `json:"reservedMiB,omitempty"`
-	// Unplaced cards have no NUMA node and no switch, as in virtual machines, whose Linux says of neither.
+	// Unplaced GPUs have no NUMA node and no switch, as in virtual machines, where Linux reports neither.
 	Unplaced bool `json:"unplaced,omitempty"`
-	// Cards changes cards that Count made, by index, and adds others.
+	// Cards changes GPUs that Count made, by index, and adds others.
 	Cards []Card `json:"cards,omitempty"`
 	// Links replaces the links that Count made.
 	Links []gpu.Link `json:"links,omitempty"`
@@ -49,51 +49,51 @@ type Config struct {
 	Delay string `json:"delay,omitempty"`
 }
 
-// Card is a card of the file. Fields that are not given are those that [Config.Count] makes.
+// Card is a GPU of the file. Fields that are not given are those that [Config.Count] makes.
 type Card struct {
 	Index     int    `json:"index"`
 	UUID      string `json:"uuid,omitempty"`
 	MemoryMiB int64  `json:"memoryMiB,omitempty"`
-	// ReservedMiB is of this card.
+	// ReservedMiB is of this GPU.
 	ReservedMiB *int64 `json:"reservedMiB,omitempty"`
 	NUMANode    *int   `json:"numaNode,omitempty"`
 	PCIeSwitch  string `json:"pcieSwitch,omitempty"`
-	// Absent cards are not there, as one that fell off the bus is after the driver was loaded again.
+	// Absent GPUs are missing, like one that fell off the bus after the driver was reloaded.
 	Absent bool `json:"absent,omitempty"`
-	// Slices put the card into MIG mode.
+	// Slices put the GPU into MIG mode.
 	Slices    []Slice   `json:"slices,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
-	// The rest are the card's signs.
+	// The rest are the GPU's signs.
 	Lost            bool `json:"lost,omitempty"`
 	RowRemapFailed  bool `json:"rowRemapFailed,omitempty"`
 	RowRemapPending bool `json:"rowRemapPending,omitempty"`
 	ThermalSlowdown bool `json:"thermalSlowdown,omitempty"`
 	LinksDown       int  `json:"linksDown,omitempty"`
-	// Recovery is the driver's verdict: None, Reset or Reboot; a driver without it says nothing.
+	// Recovery is the driver's verdict: None, Reset or Reboot. It is empty for a driver without one.
 	Recovery string `json:"recovery,omitempty"`
 }
 
-// Slice is a MIG slice of a card; a card with any is in MIG mode.
+// Slice is a MIG slice of a GPU; a GPU with any is in MIG mode.
 type Slice struct {
 	UUID      string `json:"uuid"`
 	Profile   string `json:"profile"`
 	MemoryMiB int64  `json:"memoryMiB,omitempty"`
 }
 
-// Process uses memory of a card.
+// Process uses memory of a GPU.
 type Process struct {
 	PID     int   `json:"pid"`
 	UsedMiB int64 `json:"usedMiB"`
 }
 
-// Event is an XID. An empty UUID is all cards.
+// Event is an XID. An empty UUID is all GPUs.
 type Event struct {
 	ID   string `json:"id"`
 	UUID string `json:"uuid,omitempty"`
 	XID  uint64 `json:"xid"`
 }
 
-// UUID returns the UUID of a card that [Config.Count] makes.
+// UUID returns the UUID of a GPU that [Config.Count] makes.
 func UUID(index int) string { return fmt.Sprintf("GPU-%08d-0000-0000-0000-%012d", index, index) }
 
 // Library is a [hardware.Library].
@@ -111,7 +111,7 @@ type Library struct {
 
 var _ hardware.Library = (*Library)(nil)
 
-// Open reads the file. Events that it has from the start are taken as reported before.
+// Open reads the file. Its initial events count as already reported.
 func Open(path string) (*Library, error) {
 	l := &Library{path: path, reported: map[string]bool{}}
 	if err := l.refresh(); err != nil {
@@ -121,16 +121,16 @@ func Open(path string) (*Library, error) {
 	return l, nil
 }
 
-// Version says that nothing here is real.
+// Version identifies the GPUs as fake.
 func (*Library) Version() string { return "fake cards of a file" }
 
 // Driver is none.
 func (*Library) Driver() string { return "none" }
 
-// Source is the file, of each card.
+// Source is the file, of each GPU.
 func (l *Library) Source(string) string { return l.path }
 
-// Read returns the cards of the file.
+// Read returns the GPUs of the file.
 func (l *Library) Read() (hardware.Fleet, error) {
 	_, fleet, err := l.current()
 	return fleet, err
@@ -187,7 +187,7 @@ func (l *Library) Processes(uuid string) ([]hardware.Process, error) {
 	return processes, nil
 }
 
-// Edits returns a device node for each card or slice: /dev/nvidiaN, which is /dev/null.
+// Edits returns a device node for each GPU or slice: /dev/nvidiaN, which is /dev/null.
 func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
 	_, fleet, err := l.current()
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// defaultMemoryMiB is the memory of a card whose file does not say.
+	// defaultMemoryMiB is the memory of a GPU if the file gives none.
 	defaultMemoryMiB = 40960
 	defaultProduct   = "FAKE-40G"
 )
 
-// fleet returns the cards that a file describes.
+// fleet returns the GPUs that a file describes.
 func (c *Config) fleet() hardware.Fleet {
 	cards := map[int]hardware.Card{}
 	for i := range c.Count {
@@ -42,7 +42,7 @@ func (c *Config) fleet() hardware.Fleet {
 	return fleet
 }
 
-// regular returns card i of the equal ones.
+// regular returns GPU i of the equal ones.
 func (c *Config) regular(i int) hardware.Card {
 	node := 0
 	if 2*i >= c.Count {
@@ -57,7 +57,7 @@ func (c *Config) regular(i int) hardware.Card {
 	return card
 }
 
-// over returns a card with what the file says of it.
+// over returns a GPU with the overrides of the file.
 func (c *Card) over(card hardware.Card) hardware.Card {
 	card.UUID = cmp.Or(c.UUID, card.UUID)
 	card.MemoryMiB = cmp.Or(c.MemoryMiB, card.MemoryMiB)
@@ -80,7 +80,7 @@ func (c *Card) over(card hardware.Card) hardware.Card {
 	return card
 }
 
-// links returns the links of the file, or one between all whole cards.
+// links returns the links of the file, or one between all whole GPUs.
 func (c *Config) links(cards []hardware.Card) []gpu.Link {
 	if c.Links != nil || c.NVLinks == 0 {
 		return c.Links

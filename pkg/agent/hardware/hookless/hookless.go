@@ -19,20 +19,20 @@ import (
 // libraryPattern is a file of a shared library with a version.
 var libraryPattern = regexp.MustCompile(`^(lib.+\.so)\.[0-9.]+$`)
 
-// linkedFor are libraries that programs also open by the name without a number, for which the toolkit makes links.
+// linkedFor are libraries that programs also open by the name without a number, for which the toolkit creates links.
 var linkedFor = []string{"libcuda.so"}
 
-// ofHooks begins variables that only the toolkit's hooks read.
+// ofHooks is the prefix of variables that only the toolkit's hooks read.
 const ofHooks = "NVIDIA_CTK_"
 
-// folders are where loaders of glibc look without a cache, by the machine's processor.
+// folders returns the folders in which loaders of glibc look without a cache, by the machine's processor.
 func folders(architecture string) []string {
 	triple := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[architecture]
 	return []string{"/usr/lib/" + triple, "/usr/lib64"}
 }
 
-// Complete returns a spec that needs no hooks. machine is where the machine's / is seen here, which the runtime sees as /. soname returns the name under
-// which programs ask for the library in a file, "" for none.
+// Complete returns a spec that needs no hooks. machine is where the machine's / is mounted here, which the runtime sees as /. soname returns the name
+// under which programs ask for the library in a file, "" for none.
 func Complete(spec *specs.Spec, machine string, soname func(path string) string) *specs.Spec {
 	out := *spec
 	out.ContainerEdits = complete(&spec.ContainerEdits, machine, soname)
@@ -73,8 +73,8 @@ func complete(edits *specs.ContainerEdits, machine string, soname func(string) s
 	return out
 }
 
-// namesOf returns the names under which the loader is asked for what is mounted, none where it is no library of the loader's folders: those in folders of
-// their own, such as vdpau, are opened by their path.
+// namesOf returns the names under which the loader is asked for a mounted file, none if it is not a library in the loader's folders: those in folders
+// of their own, such as vdpau, are opened by their path.
 func namesOf(mount *specs.Mount, soname func(string) string) []string {
 	base := filepath.Base(mount.HostPath)
 	found := libraryPattern.FindStringSubmatch(base)

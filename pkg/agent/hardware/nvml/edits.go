@@ -14,12 +14,11 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/hardware/toolkit"
 )
 
-// nodePattern is the device node of a card: its number is the driver's, and not the index.
+// nodePattern matches the device node of a GPU: its number is the minor number, and not the index.
 var nodePattern = regexp.MustCompile(`/nvidia[0-9]+$`)
 
-// Edits returns what NVIDIA's container toolkit says that containers need. What it says is of when it was written: the numbers of
-// device nodes are others when a card was added, removed or exchanged since, and a container would get another card. So they are
-// compared with the driver's.
+// Edits returns what NVIDIA's container toolkit specifies for containers. A spec describes the time when it was written: the numbers of device nodes
+// change when a GPU is added, removed or replaced, and a container would get another GPU. So they are compared with the driver's.
 func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
 	edits, err := l.specs.Edits(uuids)
 	if err != nil {
@@ -54,7 +53,7 @@ func (l *Library) Edits(uuids []string) (specs.ContainerEdits, error) {
 		"nvidia-ctk cdi generate --device-name-strategy=uuid --output=/var/run/cdi/nvidia.yaml again", nodes(named), strings.Join(uuids, ", "), nodes(want))
 }
 
-// Source returns where [Library.Edits] of a card or slice are from.
+// Source returns where [Library.Edits] of a GPU or slice are from.
 func (l *Library) Source(uuid string) string { return l.specs.Source(uuid) }
 
 func nodes(names map[string]bool) string {
@@ -65,8 +64,7 @@ func nodes(names map[string]bool) string {
 	return strings.Join(paths, ", ")
 }
 
-// noteMinors keeps the numbers of device nodes, by UUID of the card or slice. A start that asks for them must not wait for a driver
-// that hangs.
+// noteMinors caches the numbers of device nodes, by UUID of the GPU or slice. A start that needs them must not wait for a driver that hangs.
 func (l *Library) noteMinors(reads []reading) {
 	minors := maps.Clone(*l.minors.Load())
 	for i := range reads {

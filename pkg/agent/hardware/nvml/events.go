@@ -12,10 +12,10 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 )
 
-// waitMs is how long one wait for an event takes, in milliseconds: so long it may take to see that ctx has ended.
+// waitMs is how long one wait for an event takes, in milliseconds. The end of ctx is noticed after at most that time.
 const waitMs = 500
 
-// Wait returns the next error of any card that was there when it was first called.
+// Wait returns the next error of any GPU that was there when it was first called.
 func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
 	if err := l.subscribe(); err != nil {
 		return hardware.Event{}, err
@@ -26,7 +26,7 @@ func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
 		case ret == nvml.ERROR_TIMEOUT:
 			continue
 		case ret != nvml.SUCCESS:
-			// A set with a card that is lost may tell of no other one any more: the next is without it.
+			// A set with a lost GPU may report no events of the others any longer: the next set omits it.
 			return hardware.Event{}, errors.Join(failure("waiting for errors of the cards", ret), l.unsubscribe())
 		case event.EventType != nvml.EventTypeXidCriticalError:
 			continue
@@ -36,7 +36,7 @@ func (l *Library) Wait(ctx context.Context) (hardware.Event, error) {
 	return hardware.Event{}, ctx.Err()
 }
 
-// nameOf returns the UUID of an event's card, "" where nobody knows it: then it may be any.
+// nameOf returns the UUID of an event's GPU, "" if unknown: then it may be any.
 func (l *Library) nameOf(device nvml.Device) string {
 	if device == nil {
 		return ""
@@ -47,8 +47,7 @@ func (l *Library) nameOf(device nvml.Device) string {
 	return l.names[device]
 }
 
-// subscribe asks the driver for errors of all cards, once. A card that cannot be watched is told of once, and keeps nobody from
-// hearing of the others.
+// subscribe asks the driver for errors of all GPUs, once. A GPU that cannot be watched is reported once, and does not prevent watching the others.
 func (l *Library) subscribe() error {
 	if l.events != nil {
 		return nil
@@ -78,7 +77,7 @@ func (l *Library) subscribe() error {
 	return errors.Join(errs...)
 }
 
-// unsubscribe gives the driver back what it told of errors with.
+// unsubscribe releases the driver's event set.
 func (l *Library) unsubscribe() error {
 	events := l.events
 	l.events = nil

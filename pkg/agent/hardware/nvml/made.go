@@ -26,7 +26,7 @@ type place struct {
 // driverContainer is the root of NVIDIA's driver container.
 const driverContainer = "run/nvidia/driver"
 
-// placeOf returns the place of a driver whose library has a path below the machine's root.
+// placeOf returns the location of a driver whose library has a path below the machine's root.
 func placeOf(machine, library string) place {
 	machine = filepath.Clean(machine)
 	if container := filepath.Join(machine, driverContainer); strings.HasPrefix(library, container+"/") {
@@ -35,7 +35,7 @@ func placeOf(machine, library string) place {
 	return place{machine: machine, root: machine}
 }
 
-// madeSpec is a spec of cards and slices, or why none could be made of them.
+// madeSpec is a generated spec of GPUs and slices, or why none could be generated.
 type madeSpec struct {
 	uuids []string
 	tried time.Time
@@ -43,11 +43,11 @@ type madeSpec struct {
 	err   error
 }
 
-// makeAgain is how soon a spec that could not be made is tried again: the driver's files may be installed after its module.
+// makeAgain is the delay before a failed spec is generated again: the driver's files may be installed after its module.
 const makeAgain = 10 * time.Second
 
-// makeSpec makes what the toolkit's own spec would contain of the cards that answer, where it was last made of others. It asks the driver
-// and looks for files, for which no start of a container should wait.
+// makeSpec generates what the toolkit's own spec would contain for the GPUs that answer, if they have changed. It queries the driver and looks for
+// files, which no start of a container should wait for.
 func (l *Library) makeSpec(reads []reading) {
 	var uuids []string
 	for i := range reads {
@@ -64,8 +64,8 @@ func (l *Library) makeSpec(reads []reading) {
 	l.made.Store(&madeSpec{uuids: uuids, tried: time.Now(), spec: spec, err: err})
 }
 
-// generate has NVIDIA's own library write the spec. It is written without hooks: their program comes with the toolkit, which is not
-// there, and the agent's own would have to be installed on the machine to take its place.
+// generate uses NVIDIA's own library to write the spec. It is written without hooks: their program comes with the toolkit, which is not there, and
+// the agent's own would have to be installed on the machine in its place.
 func (l *Library) generate(uuids []string) (*specs.Spec, error) {
 	namer, err := nvcdi.NewDeviceNamer(nvcdi.DeviceNameStrategyUUID)
 	if err != nil {
@@ -95,8 +95,8 @@ func isCUDA(mount *specs.Mount) bool {
 	return strings.HasPrefix(filepath.Base(mount.HostPath), "libcuda.so.")
 }
 
-// librariesLoaded returns the folder of the driver's library that this process has loaded, by the kernel's word: distributions put it
-// where NVIDIA's library does not look.
+// librariesLoaded returns the folder of the driver's library that this process has loaded, according to the kernel: distributions put it where
+// NVIDIA's library does not look.
 func librariesLoaded(maps string) []string {
 	data, err := os.ReadFile(maps)
 	if err != nil {
@@ -110,7 +110,7 @@ func librariesLoaded(maps string) []string {
 	return nil
 }
 
-// soname returns the name under which programs ask for a library, "" where it says none.
+// soname returns the name under which programs ask for a library, "" if it has none.
 func soname(path string) string {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -124,7 +124,7 @@ func soname(path string) string {
 	return names[0]
 }
 
-// silent drops what NVIDIA's library logs: its error says what is missing.
+// silent drops the log of NVIDIA's library: its error describes what is missing.
 type silent struct{}
 
 func (silent) Debugf(string, ...any)   {}

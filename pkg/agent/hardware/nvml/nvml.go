@@ -29,21 +29,21 @@ type Library struct {
 	specs   *toolkit.Specs
 
 	mu sync.Mutex
-	// known are the cards as they were last read whole, by the driver's number: those that are lost say nothing.
+	// known are the GPUs as they were last read completely, by the driver's number: lost GPUs report nothing.
 	known map[int]hardware.Card
-	// addresses are those of the cards on the bus, by the driver's number, and links the most NVLinks that were seen up, by the
-	// address of the other card and by that of the card; "" is all switches.
+	// addresses are those of the GPUs on the bus, by the driver's number, and links the most NVLinks that were seen up, by the
+	// address of the other GPU and by that of the GPU; "" is all switches.
 	addresses map[int]string
 	links     map[string]map[string]int
 
-	// driver is where the driver is installed, and made the spec of the cards that it was last made for.
+	// driver is where the driver is installed, and made the spec of the GPUs that it was last made for.
 	driver place
 	made   atomic.Pointer[madeSpec]
 
-	// minors are the numbers of device nodes, by UUID of the card or slice.
+	// minors are the numbers of device nodes, by UUID of the GPU or slice.
 	minors atomic.Pointer[map[string]int]
 
-	// events and names, the UUIDs of the cards in it, are of Wait alone: one that is lost does not say its name any more.
+	// events and names, the UUIDs of the GPUs in it, are used only by Wait: a lost GPU no longer reports its UUID.
 	events nvml.EventSet
 	names  map[nvml.Device]string
 }
@@ -118,8 +118,7 @@ func failure(doing string, ret nvml.Return) error {
 	return fmt.Errorf("%s: %s", doing, ret.Error())
 }
 
-// Read returns the cards. One that is lost, or answers with an error, is returned as it was last known: the others are as good as
-// before.
+// Read returns the GPUs. A GPU that is lost, or answers with an error, is returned in its last known state, and does not affect the others.
 func (l *Library) Read() (hardware.Fleet, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +156,7 @@ func (l *Library) Read() (hardware.Fleet, error) {
 	return fleet, nil
 }
 
-// Processes returns who computes or draws with a card or a slice.
+// Processes returns the processes that compute or draw with a GPU or a slice.
 func (l *Library) Processes(uuid string) ([]hardware.Process, error) {
 	device, ret := l.lib.DeviceGetHandleByUUID(uuid)
 	if err := failure("finding card "+uuid, ret); err != nil {

@@ -17,21 +17,21 @@ import (
 
 const (
 	bytesPerMiB = 1 << 20
-	// memoryWithReserved is of drivers since 510. Calling what a library lacks ends the program.
+	// memoryWithReserved exists in drivers since 510. Calling a missing function of the library ends the program.
 	memoryWithReserved = "nvmlDeviceGetMemoryInfo_v2"
 )
 
-// reading is a card with what links it to others.
+// reading is a GPU with what links it to others.
 type reading struct {
 	card   hardware.Card
 	device nvml.Device
 	busID  string
-	// peers counts NVLinks by the bus address of the other card, switches those to an NVSwitch.
+	// peers counts NVLinks by the bus address of the other GPU, switches those to an NVSwitch.
 	peers    map[string]int
 	switches int
 }
 
-// read returns the card of a number. What a card must have and does not tell is an error; the rest is left out.
+// read returns the GPU with a number. A missing required property is an error; the others are optional.
 func (l *Library) read(index int) (reading, error) {
 	device, ret := l.lib.DeviceGetHandleByIndex(index)
 	if err := failure("finding it", ret); err != nil {
@@ -70,7 +70,7 @@ func (l *Library) read(index int) (reading, error) {
 	return r, nil
 }
 
-// reserved returns what the driver keeps of a card's memory, rounded up, and nil where it does not say, or says what cannot be.
+// reserved returns the driver's reservation of a GPU's memory, rounded up, and nil if it does not report one, or an impossible one.
 func (l *Library) reserved(device nvml.Device, total uint64) *int64 {
 	if l.lib.Extensions().LookupSymbol(memoryWithReserved) != nil {
 		return nil
@@ -84,7 +84,7 @@ func (l *Library) reserved(device nvml.Device, total uint64) *int64 {
 	return &reserved
 }
 
-// slicesOf returns the MIG devices of a card, by UUID.
+// slicesOf returns the MIG devices of a GPU, by UUID.
 func slicesOf(card nvml.Device) ([]hardware.Slice, nvml.Return) {
 	most, ret := card.GetMaxMigDeviceCount()
 	if ret != nvml.SUCCESS {
@@ -149,8 +149,8 @@ func (r *reading) countLinks() {
 	}
 }
 
-// linksOf returns how the cards are linked: one link for all cards behind NVSwitches with as many links each, and one for
-// each two cards with a bridge.
+// linksOf returns how the GPUs are linked: one link for all GPUs behind NVSwitches with as many links each, and one for
+// each two GPUs with a bridge.
 func linksOf(reads []reading) []gpu.Link {
 	var links []gpu.Link
 	behind := map[int][]int{}
@@ -173,7 +173,7 @@ func linksOf(reads []reading) []gpu.Link {
 	return links
 }
 
-// signs returns what the driver says of a card's health. What it does not know is left out.
+// signs returns the driver's report of a GPU's health. Unknown values are omitted.
 func signs(r *reading) hardware.Signs {
 	var signs hardware.Signs
 	if _, _, pending, failed, ret := r.device.GetRemappedRows(); ret == nvml.SUCCESS {
@@ -186,8 +186,8 @@ func signs(r *reading) hardware.Signs {
 	return signs
 }
 
-// down counts the NVLinks of a card that should be up and are not. Not every link of a card is wired: only those that were up once
-// are missed. One to a card that says nothing is down with that card, and no fault of this one.
+// down counts the NVLinks of a GPU that should be up and are not. Not every link of a GPU is wired: only those that were once up count. A link to a
+// GPU that does not answer is down with that GPU, and is no fault of this one.
 func (l *Library) down(r *reading, silent map[string]bool) int {
 	most := l.links[r.card.UUID]
 	if most == nil {
@@ -208,7 +208,7 @@ func (l *Library) down(r *reading, silent map[string]bool) int {
 	return down
 }
 
-// recoveryOf asks for the driver's verdict. To drain a card from its peers is a reset for us: whole machines are drained.
+// recoveryOf asks for the driver's verdict. A request to drain a GPU from its peers counts as a reset: we drain whole machines.
 func recoveryOf(device nvml.Device) (recovery hardware.Recovery, known bool) {
 	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
 	if ret := device.GetFieldValues(values); ret != nvml.SUCCESS || values[0].NvmlReturn != uint32(nvml.SUCCESS) {

@@ -14,7 +14,7 @@ import (
 // folders are where the program lies, below the root of the machine.
 var folders = []string{"usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/bin", "run/nvidia/driver/usr/bin"}
 
-// ErrNone is wrapped where there is no nvidia-smi, or it does not reach the driver.
+// ErrNone is wrapped if there is no nvidia-smi, or if it does not reach the driver.
 var ErrNone = errors.New("nvidia-smi says nothing")
 
 // Ask runs the nvidia-smi of the driver that is installed below root.

@@ -1,5 +1,5 @@
-// Package smi reads what nvidia-smi says of a machine's cards in the forms that it has for programs: the XML of -q -x, and the
-// matrix of topo -m, as nothing else of it names the links between cards.
+// Package smi reads the output of nvidia-smi on a machine's GPUs in the forms that it has for programs: the XML of -q -x, and the matrix of topo -m,
+// which is its only output that names the links between GPUs.
 package smi
 
 import (
@@ -13,16 +13,16 @@ import (
 	"g8s.host/gpu-scheduler/pkg/agent/hardware"
 )
 
-// Machine is what nvidia-smi says.
+// Machine is the machine as nvidia-smi reports it.
 type Machine struct {
 	Driver string
 	// Cards are in the order of the driver's numbers.
 	Cards []Card
-	// NVLinks counts the links between two cards, by index, the lower one first; nil where topo -m was not read.
+	// NVLinks counts the links between two GPUs, by index, the lower one first; nil where topo -m was not read.
 	NVLinks map[[2]int]int
 }
 
-// Card is a card in nvidia-smi's words. What it does not say, N/A or an error, is nil.
+// Card is a GPU as nvidia-smi reports it. Values that it does not report, N/A or an error, are nil.
 type Card struct {
 	UUID, Product, BusID string
 	Minor                *int
@@ -120,7 +120,7 @@ var (
 	linkPattern = regexp.MustCompile(`^NV([0-9]+)$`)
 )
 
-// AddTopology reads the output of nvidia-smi topo -m: the links between cards and, where it says a single one, their NUMA nodes.
+// AddTopology reads the output of nvidia-smi topo -m: the links between GPUs and, where it prints a single one, their NUMA nodes.
 func (m *Machine) AddTopology(output []byte) error {
 	lines := strings.Split(escapes.ReplaceAllString(string(output), ""), "\n")
 	head := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "CPU Affinity") })

@@ -1,4 +1,4 @@
-// Package sysfs reads from Linux where a card is plugged in, which NVIDIA's library does not tell.
+// Package sysfs reads from Linux where a GPU is plugged in, which NVIDIA's library does not report.
 package sysfs
 
 import (
@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Root is where Linux tells of PCI devices.
+// Root is where Linux lists PCI devices.
 const Root = "/sys/bus/pci/devices"
 
 // addressPattern is a PCI address in sysfs: domain, bus, device, function.
 var addressPattern = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// Place is where a card is plugged in. The zero value is an unknown place.
+// Place is where a GPU is plugged in. The zero value is an unknown place.
 type Place struct {
-	// NUMANode is nil where the machine has none, or does not say.
+	// NUMANode is nil if the machine has none, or does not report it.
 	NUMANode *int
 	// Switch is the address of the upstream port of the nearest PCIe switch, "" for none.
 	Switch string
@@ -49,7 +49,7 @@ func PlaceOf(root, busID string) Place {
 	return place
 }
 
-// address returns sysfs' spelling of an address of NVML: four digits of domain where they do, and small letters.
+// address converts an address of NVML to sysfs' spelling: a domain of four digits if that is enough, and lower case.
 func address(busID string) string {
 	busID = strings.ToLower(busID)
 	if domain, rest, ok := strings.Cut(busID, ":"); ok && len(domain) == 8 && strings.HasPrefix(domain, "0000") {

@@ -1,5 +1,5 @@
-// Package toolkit finds what makes cards usable in containers in the CDI specs of NVIDIA's container toolkit: device nodes,
-// the driver's libraries, hooks. The toolkit knows every driver, so the agent need not.
+// Package toolkit finds what makes GPUs usable in containers in the CDI specs of NVIDIA's container toolkit: device nodes, the driver's libraries,
+// hooks. The toolkit supports every driver, so the agent does not have to.
 package toolkit
 
 import (
@@ -18,9 +18,8 @@ import (
 // kind is that of the toolkit's specs.
 const kind = "nvidia.com/gpu"
 
-// Folders are where the toolkit writes its specs. What is in the first counts before what is in the second, as it does for runtimes:
-// that is gone with a restart of the machine, and the other one can be of another driver, or of other cards. root is where the
-// machine's own / is seen.
+// Folders are where the toolkit writes its specs. The first takes precedence over the second, as it does for runtimes: the first is cleared by a
+// restart of the machine, and the second may be for another driver, or for other GPUs. root is where the machine's own / is mounted.
 func Folders(root string) []string { return []string{"/var/run/cdi", filepath.Join(root, "etc/cdi")} }
 
 // Specs are the specs of some folders. They are read again when they change. It is safe for concurrent use.
@@ -28,7 +27,7 @@ type Specs struct {
 	folders []string
 	// skip begins the names of files that are not the toolkit's.
 	skip string
-	// make returns a spec of cards that no file names; nil where there is none to ask.
+	// make returns a spec of GPUs that no file names; nil without a generator.
 	make func() (*specs.Spec, error)
 
 	mu    sync.Mutex
@@ -41,20 +40,20 @@ type file struct {
 	spec    *specs.Spec
 }
 
-// In returns the specs of some folders, the first ones before the others, without files whose name begins with skip: our own, which change all the time.
+// In returns the specs of some folders, in order, without files whose name begins with skip: our own, which change all the time.
 func In(folders []string, skip string) *Specs { return &Specs{folders: folders, skip: skip} }
 
-// OrMake has cards that no file names looked for in a spec that somebody else makes.
+// OrMake adds a generated spec for GPUs that no file names.
 func (s *Specs) OrMake(make func() (*specs.Spec, error)) *Specs {
 	s.make = make
 	return s
 }
 
-// Made is the [Specs.Source] of cards that no file names.
+// Made is the [Specs.Source] of GPUs that no file names.
 const Made = "made by the agent"
 
-// Edits returns what makes some cards or slices usable, by UUID. A card's number would do for a name too, but numbers
-// change with a restart, and then it would be another card.
+// Edits returns what makes some GPUs or slices usable, by UUID. A GPU's number could be a name too, but numbers change with a restart, and then it
+// would be another GPU.
 func (s *Specs) Edits(uuids []string) (specs.ContainerEdits, error) {
 	found, err := s.all()
 	if err != nil {
@@ -76,7 +75,7 @@ func (s *Specs) Edits(uuids []string) (specs.ContainerEdits, error) {
 	return edits, nil
 }
 
-// Source returns the file that names a card or slice, or [Made]; "" where nothing does.
+// Source returns the file that names a GPU or slice, or [Made]; "" if none does.
 func (s *Specs) Source(uuid string) string {
 	found, err := s.all()
 	if err != nil {
@@ -86,7 +85,7 @@ func (s *Specs) Source(uuid string) string {
 	return source
 }
 
-// all returns the specs of the files, and behind them the one that is made.
+// all returns the specs of the files, followed by the generated one.
 func (s *Specs) all() ([]sourced, error) {
 	found, err := s.read()
 	if err != nil {
@@ -100,7 +99,7 @@ func (s *Specs) all() ([]sourced, error) {
 	return found, nil
 }
 
-// missing says why there is nothing of a card.
+// missing explains why there is no spec of a GPU.
 func (s *Specs) missing(uuid string) error {
 	why := ""
 	if s.make != nil {
@@ -129,7 +128,7 @@ func find(found []sourced, name string) (string, *specs.Spec, *specs.Device) {
 	return "", nil, nil
 }
 
-// add appends edits, and leaves out what is there already: each device of a spec names the nodes that all of them need.
+// add appends edits without duplicates: each device of a spec lists the nodes that all of them need.
 func add(to, from *specs.ContainerEdits) {
 	for _, variable := range from.Env {
 		if !slices.Contains(to.Env, variable) {
@@ -189,7 +188,7 @@ func (s *Specs) read() ([]sourced, error) {
 	return found, nil
 }
 
-// file returns a spec, from memory where its file has not changed. The caller holds the lock.
+// file returns a spec, from the cache if its file has not changed. The caller holds the lock.
 func (s *Specs) file(path string) (file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -204,7 +203,7 @@ func (s *Specs) file(path string) (file, error) {
 	}
 	read := file{changed: info.ModTime(), size: info.Size(), spec: &specs.Spec{}}
 	if err := yaml.Unmarshal(data, read.spec); err != nil || read.spec.Kind != kind {
-		read.spec = &specs.Spec{} // of another vendor, who may write what the runtime makes of it
+		read.spec = &specs.Spec{} // a file of another vendor, whose format is up to the runtime
 	}
 	return read, nil
 }

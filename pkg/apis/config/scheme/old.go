@@ -15,7 +15,7 @@ import (
 // is read as v1, with a warning.
 var Old = schema.GroupVersion{Group: kubeschedulerv1.GroupName, Version: "v1beta3"}
 
-// addOld registers every type of v1, the arguments of plugins among them, under the older version as well.
+// addOld registers every type of v1, including the arguments of plugins, under the older version as well.
 func addOld(to *runtime.Scheme) {
 	for kind, of := range to.KnownTypes(kubeschedulerv1.SchemeGroupVersion) {
 		if object, ok := reflect.New(of).Interface().(runtime.Object); ok && of.PkgPath() != metaPackage {
@@ -27,9 +27,8 @@ func addOld(to *runtime.Scheme) {
 // metaPackage has the types that every group has, such as ListOptions.
 const metaPackage = "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// CheckVersion says what is to be changed in a configuration of an older version that is read all the same; nothing where
-// it is of today's. The error is for a version that cannot be read, and says what to write. What is no YAML, or no
-// configuration at all, is left for the decoder to complain of.
+// CheckVersion describes what to change in a configuration of an older version that is still supported; empty for the current version. The error is
+// for an unsupported version, and states what to write. The decoder reports input that is no YAML, or no configuration at all.
 func CheckVersion(data []byte) (warning string, err error) {
 	var header struct {
 		APIVersion string `yaml:"apiVersion"`

@@ -6,14 +6,14 @@ import (
 	kubeschedulerv1 "k8s.io/kube-scheduler/config/v1"
 )
 
-// What kept nodes whole was part of GPUScore, before it was a plugin of its own.
+// Keeping nodes whole was part of GPUScore before it became a plugin.
 const (
 	score   = "GPUScore"
 	reserve = "GPUReserve"
 )
 
-// addReserve has a profile that is older than GPUReserve keep nodes as it did: the new plugin runs wherever GPUScore ran
-// and is no more, in its place. A profile that names GPUReserve, be it to disable it, is left as it is.
+// addReserve keeps the behavior of a profile that is older than GPUReserve: the new plugin runs wherever GPUScore ran and replaces that function of
+// it. A profile that names GPUReserve, even to disable it, is not changed.
 func addReserve(plugins *kubeschedulerv1.Plugins) {
 	if plugins == nil || slices.ContainsFunc([]kubeschedulerv1.PluginSet{plugins.MultiPoint, plugins.PreFilter, plugins.Filter}, namesReserve) {
 		return

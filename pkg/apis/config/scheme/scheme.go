@@ -1,5 +1,5 @@
-// Package scheme teaches kube-scheduler to decode, default and write back the arguments of the plugins in
-// our registry. Import it for its effect wherever a KubeSchedulerConfiguration is read.
+// Package scheme enables kube-scheduler to decode, default and write back the arguments of the plugins in our registry. Import it for its effect
+// wherever a KubeSchedulerConfiguration is read.
 package scheme
 
 import (
@@ -23,7 +23,7 @@ func init() {
 	scheme.Scheme.AddTypeDefaultingFunc(&kubeschedulerv1.KubeSchedulerConfiguration{}, setDefaults)
 }
 
-// setDefaults takes the place of kube-scheduler's own defaults, which it sets last.
+// setDefaults replaces kube-scheduler's own defaults, which it sets last.
 func setDefaults(obj any) {
 	cfg, ok := obj.(*kubeschedulerv1.KubeSchedulerConfiguration)
 	if !ok {

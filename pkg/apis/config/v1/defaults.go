@@ -21,7 +21,7 @@ const (
 	DefaultKeepWholePerMille int32 = 4
 )
 
-// DefaultPromiseHorizon is how far ahead a start is promised.
+// DefaultPromiseHorizon is how far ahead starts are reserved.
 const DefaultPromiseHorizon = 24 * time.Hour
 
 // SetDefaults fills every field that has a default and was left out.
@@ -31,7 +31,7 @@ func (args *GPUFilterArgs) SetDefaults() {
 	}
 }
 
-// Horizon is how far ahead a start is promised, 0 where nothing is.
+// Horizon is how far ahead starts are reserved, 0 if none are.
 func (args *GPUFilterArgs) Horizon() time.Duration {
 	if args.PromiseHorizon == nil {
 		return DefaultPromiseHorizon
@@ -39,8 +39,8 @@ func (args *GPUFilterArgs) Horizon() time.Duration {
 	return args.PromiseHorizon.Duration
 }
 
-// DefaultStrategyByJobType is what the types of job want: training to leave room for others, inference to outlive the
-// loss of a node or rack, notebooks whatever is left.
+// DefaultStrategyByJobType is the default for each type of job: training leaves room for others, inference survives the loss of a node or rack,
+// notebooks use whatever is left.
 func DefaultStrategyByJobType() []JobTypeStrategy {
 	return []JobTypeStrategy{
 		{JobType: JobTypeTraining, Strategy: LeastFragmentation},

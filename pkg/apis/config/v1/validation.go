@@ -40,7 +40,7 @@ func (args *GPUFilterArgs) validateLedger(path *field.Path) (errs field.ErrorLis
 	return errs
 }
 
-// mostHorizon is a month: a start that is further ahead helps nobody.
+// mostHorizon is a month: an earlier reservation of a start is not useful.
 const mostHorizon = 30 * 24 * time.Hour
 
 // Validate checks the arguments after [GPUScoreArgs.SetDefaults]. Each error holds the path below path,

@@ -27,7 +27,7 @@ func (d *PoolDefaults) CheckpointGraces() CheckpointGraces {
 	return out
 }
 
-// Of is how long a pod has to save its work, 0 for one that is told nothing before it is evicted.
+// Of is how long a pod has to save its work, 0 for a pod that is evicted without notice.
 func (g CheckpointGraces) Of(annotations map[string]string) time.Duration {
 	says, ok := CheckpointGraceOf(annotations)
 	if !ok {
@@ -36,7 +36,7 @@ func (g CheckpointGraces) Of(annotations map[string]string) time.Duration {
 	return min(says, g.Most)
 }
 
-// CheckpointGraceOf is what a pod asks for itself, false where it asks for nothing that can be read.
+// CheckpointGraceOf is the pod's own request, false if there is none that can be read.
 func CheckpointGraceOf(annotations map[string]string) (time.Duration, bool) {
 	return readDuration(annotations[AnnotationCheckpointGrace])
 }

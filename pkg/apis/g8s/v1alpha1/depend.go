@@ -11,9 +11,9 @@ const MaxDependencies = 16
 // maxJobName is how long the name of a job can be, in bytes: that of a label.
 const maxJobName = 63
 
-// JobNames reads the names of jobs with commas between, each once. It reports false for a list that gpuctl does not write: with
-// more than MaxDependencies names, or with one that no job can have. Everybody who may create a Job can write one with a
-// hundred thousand names, and many programs look each of them up.
+// JobNames reads a comma-separated list of job names, each once. It returns false for a list that gpuctl never writes: with more than MaxDependencies
+// names, or with one that no job can have. Any user who may create a Job can write one with a hundred thousand names, and many programs look each of
+// them up.
 func JobNames(list string) ([]string, bool) {
 	if list == "" {
 		return nil, true

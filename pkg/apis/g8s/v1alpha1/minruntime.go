@@ -15,8 +15,8 @@ type MinRuntimes struct {
 	Default, Most time.Duration
 }
 
-// MinRuntimes of a pool. What cannot be read is as if it was not there. Where nobody says how long is the most, users may not ask
-// for more than the default: many short pods that nobody may evict keep a job of high priority out for ever.
+// MinRuntimes of a pool. An unreadable value counts as absent. If there is no maximum, users may not request more than the default, since many short
+// pods that cannot be evicted could keep a job of high priority out for ever.
 func (d *PoolDefaults) MinRuntimes() MinRuntimes {
 	long, _ := readDuration(d.MinRuntime)
 	out := MinRuntimes{Default: min(long, MaxMinRuntime)}
@@ -27,7 +27,7 @@ func (d *PoolDefaults) MinRuntimes() MinRuntimes {
 	return out
 }
 
-// Of is for how long a pod may not be preempted after its start, 0 for one that may be at once.
+// Of is for how long a pod may not be preempted after its start, 0 if it always may.
 func (m MinRuntimes) Of(annotations map[string]string) time.Duration {
 	says, ok := MinRuntimeOf(annotations)
 	if !ok {
@@ -36,7 +36,7 @@ func (m MinRuntimes) Of(annotations map[string]string) time.Duration {
 	return min(says, m.Most)
 }
 
-// MinRuntimeOf is what a pod asks for itself, false where it asks for nothing that can be read.
+// MinRuntimeOf is the pod's own request, false if there is none that can be read.
 func MinRuntimeOf(annotations map[string]string) (time.Duration, bool) {
 	return readDuration(annotations[AnnotationMinRuntime])
 }

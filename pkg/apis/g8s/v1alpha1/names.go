@@ -137,7 +137,7 @@ const (
 	ChannelSecret = "gpuctl-channels"
 )
 
-// Of what a channel can be told.
+// The events of a notification.
 const (
 	NotifySucceeded = "succeeded"
 	NotifyFailed    = "failed"
@@ -289,12 +289,12 @@ const (
 	AnnotationNotify   = "g8s.host/notify"
 	AnnotationNotifyOn = "g8s.host/notify-on"
 	// AnnotationNotified, on the top object of a job, is of what end its channel was told, or could not be: the object's UID, a
-	// slash and the word. AnnotationNotifiedEvictions is until when evictions of its pods were, in RFC 3339, and AnnotationNotTold why
+	// slash and the word. AnnotationNotifiedEvictions is until when evictions of its pods were, in RFC 3339, and AnnotationNotifyFailed why
 	// the newest of all was not told. gpu-controller writes them.
 	AnnotationNotified          = "g8s.host/notified"
 	AnnotationNotifiedEvictions = "g8s.host/notified-evictions"
 	AnnotationNotTold           = "g8s.host/not-told"
-	// AnnotationTold, on the top object of a job, is of what its channel was told last, and when. See [ToldAs].
+	// AnnotationTold, on the top object of a job, is of what its channel was told last, and when. See [NotifiedValue].
 	AnnotationTold = "g8s.host/told"
 	// AnnotationCancelledAt, on the top object of a job, is when it was cancelled, in RFC 3339.
 	AnnotationCancelledAt = "g8s.host/cancelled-at"

@@ -1,9 +1,9 @@
-// Package simulated is a cloud without machines, for sandboxes, demonstrations and tests: each machine is a Node that kwok plays
-// the kubelet of. All that is known of a machine is on its Node, so that it is the same for whoever asks.
+// Package simulated is a cloud without machines, for sandboxes, demonstrations and tests: each machine is a Node whose kubelet kwok simulates. All
+// state of a machine is on its Node, so that every reader sees the same.
 //
-// A machine starts as a Node whose kubelet is stopped, which kwok leaves alone until the machine has booted. It ends when it is told to, or at the time in its
-// annotation g8s.host/interruption, which is how machines are taken back here: its kubelet falls silent, and the Node stays until
-// somebody deletes it, as those of real machines do.
+// A machine starts as a Node with a stopped kubelet, which kwok ignores until the machine has booted. It ends on request, or at the time in its
+// annotation g8s.host/interruption, which simulates a reclaim: its kubelet goes silent, and the Node stays until it is deleted, as with real
+// machines.
 package simulated
 
 import (
@@ -24,7 +24,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/spot"
 )
 
-// What kwok and the sandbox read on nodes: see pkg/sandbox/kwok.go and nodepower.go.
+// Labels and annotations that kwok and the sandbox read: see pkg/sandbox/kwok.go and nodepower.go.
 const (
 	annotationKwok = "kwok.x-k8s.io/node"
 	valueKwok      = "fake"
@@ -32,14 +32,14 @@ const (
 	valueStopped   = "stopped"
 )
 
-// What a machine's Node remembers.
+// State of a machine on its Node.
 const (
 	labelMachine    = "sandbox.g8s.host/machine-of"
 	annotationToken = "sandbox.g8s.host/machine-token"
 	annotationEnded = "sandbox.g8s.host/machine-ended"
 )
 
-// Connect returns what connects to the cloud of a cluster.
+// Connect returns a function that connects to the cloud of a cluster.
 func Connect(c client.Client, live client.Reader, now clock.PassiveClock) spot.Connect {
 	var buying sync.Mutex
 	return func(account spot.Account) (spot.Cloud, error) {
@@ -56,11 +56,11 @@ type cloud struct {
 	live    client.Reader
 	clock   clock.PassiveClock
 	account spot.Account
-	// buying has machines bought one after the other, as each counts those that are there.
+	// buying serializes purchases, because each counts the existing machines.
 	buying *sync.Mutex
 }
 
-// Launch makes the Node of a machine, unless it is there, or there are no more machines in the zone.
+// Launch creates the Node of a machine, unless it exists or the zone has no more machines.
 func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	c.buying.Lock()
 	defer c.buying.Unlock()
@@ -84,7 +84,7 @@ func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	}
 	err = c.client.Create(ctx, c.node(order))
 	if apierrors.IsAlreadyExists(err) {
-		return "", &spot.Error{Kind: spot.Lost, Code: "Simulated"} // it was made meanwhile, or is of somebody else
+		return "", &spot.Error{Kind: spot.Lost, Code: "Simulated"} // it was created meanwhile, or has another owner
 	}
 	if err != nil {
 		return "", fmt.Errorf("making the node of a simulated machine: %w", err)
@@ -92,7 +92,7 @@ func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	return order.Machine, nil
 }
 
-// node is the Node of a machine that boots.
+// node returns the Node of a booting machine.
 func (c *cloud) node(order spot.Order) *corev1.Node {
 	template := c.account.Template
 	count := strconv.Itoa(int(template.GPUs))
@@ -121,7 +121,7 @@ func (c *cloud) node(order spot.Order) *corev1.Node {
 	}
 }
 
-// nodes are those of the machines of the SpotPool.
+// nodes returns the Nodes of the SpotPool's machines.
 func (c *cloud) nodes(ctx context.Context) ([]corev1.Node, error) {
 	var list corev1.NodeList
 	if err := c.live.List(ctx, &list, client.MatchingLabels{labelMachine: c.account.Owner.Pool}); err != nil {
@@ -130,7 +130,7 @@ func (c *cloud) nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, nil
 }
 
-// List has time pass for the machines, and returns those that have not ended.
+// List advances the state of the machines and returns them.
 func (c *cloud) List(ctx context.Context, _ []string) ([]spot.Instance, error) {
 	nodes, err := c.nodes(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *cloud) List(ctx context.Context, _ []string) ([]spot.Instance, error) {
 	return out, nil
 }
 
-// isNew reports whether no kubelet has spoken for a node yet.
+// isNew reports whether no kubelet has reported for a node yet.
 func isNew(node *corev1.Node) bool { return len(node.Status.Conditions) == 0 }
 
 // boot starts the kubelet of a node.
@@ -177,7 +177,7 @@ func (c *cloud) boot(ctx context.Context, node *corev1.Node) error {
 	return c.patch(ctx, node, changed)
 }
 
-// end has a kubelet fall silent for good.
+// end stops a kubelet for good.
 func (c *cloud) end(ctx context.Context, node *corev1.Node) error {
 	changed := node.DeepCopy()
 	changed.Labels[labelKubelet] = valueStopped

@@ -10,7 +10,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/spot"
 )
 
-// List reads the instances with the tags, page by page, and the known ones that are not among them: tags may come late.
+// List reads the instances with the tags, page by page, and known ones that are missing: tags may appear late.
 func (c *cloud) List(ctx context.Context, known []string) ([]spot.Instance, error) {
 	found := map[string]bool{}
 	var out []spot.Instance
@@ -99,7 +99,7 @@ func text(value *string) string {
 	return *value
 }
 
-// stateOf is a state of an instance in words of package spot.
+// stateOf converts an instance state to that of package spot.
 func stateOf(state string) spot.InstanceState {
 	switch state {
 	case "PENDING", "STARTING":

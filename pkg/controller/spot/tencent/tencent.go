@@ -1,6 +1,6 @@
-// Package tencent buys machines of Tencent Cloud: instances of CVM, by its API 3.0.
+// Package tencent buys machines from Tencent Cloud: CVM instances, by its API 3.0.
 //
-// What the cloud says in words is shown nowhere, as it may repeat what it was sent: its codes are, in words of package spot.
+// The cloud's messages are never shown, because they may repeat the input. Its codes are, with texts of package spot.
 package tencent
 
 import (
@@ -23,7 +23,7 @@ import (
 	"g8s.host/gpu-scheduler/pkg/controller/spot"
 )
 
-// Endpoint is where the API is.
+// Endpoint is the address of the API.
 const Endpoint = "https://cvm.tencentcloudapi.com"
 
 // The keys of the Secret of an account.
@@ -40,17 +40,17 @@ const (
 )
 
 const (
-	// callSeconds is how long a call may take.
+	// callSeconds bounds a call.
 	callSeconds = 15
-	// page is the most instances that one call takes or returns.
+	// page is the most instances that one call accepts or returns.
 	page = 100
-	// values are the most that a filter has.
+	// values is the most values of a filter.
 	values = 5
-	// pages are the most that are read: more machines than a SpotPool may have.
+	// pages bounds the pages read: more machines than a SpotPool may have.
 	pages = 50
 )
 
-// Connect returns what connects to the API at an address. The connections to it are shared.
+// Connect returns a function that connects to the API at an address. The HTTP connections are shared.
 func Connect(endpoint string) (spot.Connect, error) {
 	address, err := url.Parse(endpoint)
 	if err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http" || strings.Trim(address.Path, "/") != "" {
@@ -80,7 +80,7 @@ type cloud struct {
 	account spot.Account
 }
 
-// Launch buys an instance. Its host has the name of the machine.
+// Launch buys an instance. Its hostname is the name of the machine.
 func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	response, err := c.client.RunInstancesWithContext(ctx, c.request(order))
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *cloud) Launch(ctx context.Context, order spot.Order) (string, error) {
 	return *response.Response.InstanceIdSet[0], nil
 }
 
-// explain adds to a refusal of a request as a whole, which names none of its fields, what the cloud asks of images and we cannot check.
+// explain adds a hint to an error that names no field: the cloud's requirement for images, which we cannot check.
 func (c *cloud) explain(err error) error {
 	var refusal *spot.Error
 	if len(c.account.Template.KeyPairs) > 0 || !errors.As(err, &refusal) || !slices.Contains(vagueCodes, refusal.Code) {
@@ -103,10 +103,10 @@ func (c *cloud) explain(err error) error {
 	}
 }
 
-// vagueCodes are those by which the cloud refuses fields that exclude each other.
+// vagueCodes are the codes with which the cloud rejects mutually exclusive fields.
 var vagueCodes = []string{"InvalidParameter", "InvalidParameterCombination", "InvalidParameterConflict", "InvalidParameterValue"}
 
-// request is an order in the cloud's terms.
+// request converts an order to the cloud's request.
 func (c *cloud) request(order spot.Order) *cvm.RunInstancesRequest {
 	template := c.account.Template
 	request := cvm.NewRunInstancesRequest()
@@ -128,7 +128,7 @@ func (c *cloud) request(order spot.Order) *cvm.RunInstancesRequest {
 		}
 	}
 	request.InternetAccessible = internetOf(template)
-	// Without either the cloud makes up a password, and sends it to the owner of the account. It refuses both.
+	// Without either setting the cloud generates a password and sends it to the owner of the account. It rejects both together.
 	request.LoginSettings = &cvm.LoginSettings{KeepImageLogin: common.StringPtr("TRUE")}
 	if len(template.KeyPairs) > 0 {
 		request.LoginSettings = &cvm.LoginSettings{KeyIds: common.StringPtrs(template.KeyPairs)}
@@ -148,7 +148,7 @@ func (c *cloud) request(order spot.Order) *cvm.RunInstancesRequest {
 	return request
 }
 
-// charge says how a machine is paid for.
+// charge sets how a machine is paid for.
 func charge(request *cvm.RunInstancesRequest, template g8s.MachineTemplate) {
 	if template.ChargeType == g8s.ChargeOnDemand {
 		request.InstanceChargeType = common.StringPtr("POSTPAID_BY_HOUR")
@@ -163,7 +163,7 @@ func charge(request *cvm.RunInstancesRequest, template g8s.MachineTemplate) {
 	}
 }
 
-// internetOf is how a machine reaches the internet, nil if it does not by itself.
+// internetOf returns how a machine reaches the internet, nil if it does not.
 func internetOf(template g8s.MachineTemplate) *cvm.InternetAccessible {
 	internet := template.Internet
 	if internet == nil {
@@ -180,7 +180,7 @@ func internetOf(template g8s.MachineTemplate) *cvm.InternetAccessible {
 	return out
 }
 
-// internetCharges are what is paid for the internet, in the cloud's terms.
+// internetCharges are the internet charge types in the cloud's terms.
 var internetCharges = map[string]string{
 	g8s.InternetBandwidth: "BANDWIDTH_POSTPAID_BY_HOUR", g8s.InternetTraffic: "TRAFFIC_POSTPAID_BY_HOUR",
 	g8s.InternetBandwidthPackage: "BANDWIDTH_PACKAGE",
@@ -199,7 +199,7 @@ func subnetOf(template g8s.MachineTemplate, zone string) string {
 	return ""
 }
 
-// Terminate ends instances. When the cloud refuses them together each is tried by itself.
+// Terminate ends instances. If the cloud rejects a batch, it terminates each instance alone.
 func (c *cloud) Terminate(ctx context.Context, ids []string) error {
 	var failed []error
 	for len(ids) > 0 {
@@ -222,12 +222,12 @@ func (c *cloud) terminate(ctx context.Context, ids []string) error {
 	request.InstanceIds = common.StringPtrs(ids)
 	_, err := c.client.TerminateInstancesWithContext(ctx, request)
 	if len(ids) == 1 && hasEnded(err) {
-		return nil //nolint:nilerr // that is what was wanted
+		return nil //nolint:nilerr // it has ended already
 	}
 	return translate(err)
 }
 
-// hasEnded reports whether an instance could not be ended because it has, or does.
+// hasEnded reports whether an instance could not be terminated because it has ended or is ending.
 func hasEnded(err error) bool {
 	code := codeOf(err)
 	return code == cvm.INVALIDINSTANCEID_NOTFOUND || strings.HasSuffix(code, "Terminating") || strings.HasSuffix(code, "Shutdown") ||
@@ -250,10 +250,10 @@ func kindOf(err error) spot.Kind {
 	return spot.Lost
 }
 
-// codePattern is what codes look like. Whatever else is in their place is not shown.
+// codePattern matches valid codes. Anything else is not shown.
 var codePattern = regexp.MustCompile(`^[A-Za-z]+(\.[A-Za-z0-9]+)*$`)
 
-// translate says what an error of the SDK means.
+// translate converts an error of the SDK.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -265,7 +265,7 @@ func translate(err error) error {
 	return &spot.Error{Kind: meaning(code), Code: code}
 }
 
-// meaning is what a code says: the first of the table that begins it. A code that nobody knows is a refusal.
+// meaning returns the kind of a code: the first row whose prefix matches. An unknown code is a refusal.
 func meaning(code string) spot.Kind {
 	for _, row := range []struct {
 		prefix string

@@ -39,7 +39,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// pause waits until it is told to end. Processes whose parents have ended become its children, and it reaps them.
+// pause waits for a signal to end. It adopts and reaps processes whose parents have ended.
 func pause() {
 	stop, children := make(chan os.Signal, 1), make(chan os.Signal, 16)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
@@ -50,13 +50,13 @@ func pause() {
 			return
 		case <-children:
 			for pid := 1; pid > 0; {
-				pid, _ = syscall.Wait4(-1, nil, syscall.WNOHANG, nil) // none left is an error, and no news
+				pid, _ = syscall.Wait4(-1, nil, syscall.WNOHANG, nil) // no child left is an error, and expected
 			}
 		}
 	}
 }
 
-// report prints what the container sees and stays for the time asked for, or until it is told to end.
+// report prints what the container sees, and stays for the requested time, or until a signal to end.
 func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -102,7 +102,7 @@ func report(args []string, stdout, stderr io.Writer) (code int, err error) {
 	}
 }
 
-// startedBefore makes a file, and says whether it was there.
+// startedBefore creates a file, and reports whether it existed.
 func startedBefore(path string) (bool, error) {
 	if path == "" {
 		return false, nil

@@ -1,5 +1,5 @@
-// Package probe is the program of the containers that run on a real node: it says from inside what a container was given,
-// and finds out whether another container that runs has the same. It is static and needs no other file.
+// Package probe is the program of the containers that run on a real node: it reports from inside what a container received, and detects whether
+// another running container has the same. It is static and needs no other file.
 package probe
 
 import (
@@ -12,18 +12,18 @@ import (
 	"syscall"
 )
 
-// UUIDVariable is the environment variable that names a container's cards, separated by commas.
+// UUIDVariable is the environment variable that names a container's GPUs, separated by commas.
 const UUIDVariable = "G8S_GPU_UUIDS"
 
 // Report is what a container sees, as one line of JSON.
 type Report struct {
-	// Name is what the container was told to call itself.
+	// Name is the container's configured name.
 	Name string `json:"name,omitempty"`
-	// Env are the variables that tell programs of their cards.
+	// Env are the variables that list GPUs for programs.
 	Env map[string]string `json:"env,omitempty"`
-	// Devices are the device nodes of cards, by path.
+	// Devices are the device nodes of GPUs, by path.
 	Devices []Device `json:"devices,omitempty"`
-	// Conflicts are the cards that another container has, which runs now.
+	// Conflicts are the GPUs that another container has, which runs now.
 	Conflicts []string `json:"conflicts,omitempty"`
 }
 
@@ -32,11 +32,11 @@ type Device struct {
 	Path string `json:"path"`
 	// Number is the major and minor number, as 195:0.
 	Number string `json:"number"`
-	// Error says why it cannot be opened to read and write. "" means that it can.
+	// Error is why it cannot be opened to read and write, "" if it can.
 	Error string `json:"error,omitempty"`
 }
 
-// UUIDs returns the cards that the container was told of, in order of their names.
+// UUIDs returns the GPUs in the container's environment, in order of their names.
 func (r Report) UUIDs() []string {
 	text := r.Env[UUIDVariable]
 	if text == "" {
@@ -47,10 +47,10 @@ func (r Report) UUIDs() []string {
 	return uuids
 }
 
-// prefixes are what the names of variables begin with that tell of cards.
+// prefixes are the prefixes of the names of variables about GPUs.
 var prefixes = []string{"NVIDIA_", "CUDA_", "G8S_"}
 
-// look reports what this process sees. dev is /dev but in tests.
+// look reports what this process sees. dev is /dev except in tests.
 func look(name string, environment []string, dev string) (Report, error) {
 	r := Report{Name: name, Env: map[string]string{}}
 	for _, entry := range environment {
@@ -86,7 +86,7 @@ func lookAt(path string) Device {
 	return d
 }
 
-// cards are the names under which others would know the container's cards: the UUIDs it was told of, and its devices.
+// cards are the names by which other containers would know the container's GPUs: the UUIDs in its environment, and its devices.
 func (r Report) cards() []string {
 	names := r.UUIDs()
 	for _, device := range r.Devices {
@@ -95,11 +95,11 @@ func (r Report) cards() []string {
 	return names
 }
 
-// hold locks a file for each card, for as long as this process lives, and notes which ones another process has locked.
-// The folder is one that all containers of the node share.
+// hold locks a file for each GPU, for as long as this process lives, and records which ones another process has locked. All containers of the node
+// share the folder.
 func (r *Report) hold(folder string) error {
 	for _, card := range r.cards() {
-		// The descriptor stays open on purpose: its end, however it comes, is the lock's.
+		// The descriptor stays open on purpose: the lock ends with the process, in whatever way.
 		fd, err := syscall.Open(filepath.Join(folder, card), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o666)
 		if err != nil {
 			return fmt.Errorf("holding card %s: %w", card, err)
